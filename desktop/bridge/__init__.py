@@ -1,0 +1,1 @@
+"""The peer-transport adapter: the only package that both threads touch."""

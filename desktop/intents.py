@@ -1,0 +1,118 @@
+"""What a person can ask for: the frozen intents that the window emits, one class per meaning."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """Base of all intents."""
+
+
+class GoTo(Intent, frozen=True):
+    """Show a page: one of `state.PAGES`."""
+
+    page: str
+
+
+class TryDemo(Intent, frozen=True):
+    """Train the demo in this window and `members - 1` further ones on this computer."""
+
+    members: int = 3
+
+
+class BeginRoom(Intent, frozen=True):
+    """Start a room: go to the Task page as its host."""
+
+
+class BeginJoin(Intent, frozen=True):
+    """Join a room: go to the Room page with the ways of joining."""
+
+
+class TrainAlone(Intent, frozen=True):
+    """The same path without a room."""
+
+
+class ChooseTask(Intent, frozen=True):
+    """Take a task by the id of its card."""
+
+    task: str
+
+
+class AddData(Intent, frozen=True):
+    """Use these files and folders as my data."""
+
+    paths: tuple[str, ...]
+
+
+class UseSample(Intent, frozen=True):
+    """Use the sample data that ships with the task."""
+
+
+class ClearData(Intent, frozen=True):
+    """Forget the data chosen so far."""
+
+
+class OpenRoom(Intent, frozen=True):
+    """Open a room that starts when `start_members` members are ready."""
+
+    start_members: int = 2
+
+
+class Join(Intent, frozen=True):
+    """Join by a link, or by a code; `address` ("host:port") is where to knock when the room is not nearby."""
+
+    text: str
+    address: str = ""
+
+
+class Leave(Intent, frozen=True):
+    """Leave the room (or stop joining it). What was learnt so far is kept."""
+
+
+class SetTraining(Intent, frozen=True):
+    """Change one training value before Start: batch, lr, local_steps, rounds or precision."""
+
+    key: str
+    value: str
+
+
+class Start(Intent, frozen=True):
+    """Start training, or say ready in a room."""
+
+
+class Stop(Intent, frozen=True):
+    """Stop training and keep the last committed weights."""
+
+
+class TryImage(Intent, frozen=True):
+    """Let the model read a picture."""
+
+    path: str
+
+
+class SetSetting(Intent, frozen=True):
+    """Change a setting by its key; the value is text and is checked by `settings`."""
+
+    key: str
+    value: str
+
+
+class Dismiss(Intent, frozen=True):
+    """Put a notice away."""
+
+    notice: int
+
+
+class OpenFolder(Intent, frozen=True):
+    """Show a file or folder in the system's file manager."""
+
+    path: str
+
+
+class AnotherWindow(Intent, frozen=True):
+    """Start another window on this computer that joins the room of this one."""
+
+
+class Quit(Intent, frozen=True):
+    """Close the window."""

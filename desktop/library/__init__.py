@@ -1,0 +1,1 @@
+"""Saved models: store, evaluate, try."""

@@ -1,0 +1,1 @@
+"""How peers find each other: one Rendezvous interface, one file per way."""

@@ -1,0 +1,302 @@
+"""The frozen snapshots that the window renders, and nothing else.
+
+`WindowState` is all that the window shows; its `session` is what a script reads in the report
+(`--report`), field for field what a person sees.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+STEPS = ("task", "data", "room", "train", "try")
+PAGES = ("first", *STEPS, "models", "network", "settings", "help")
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all snapshots: immutable, compared by value."""
+
+
+# -- the session: what the report holds -------------------------------------------------------------
+
+
+class MemberRow(Frozen):
+    """One member of the room, this window included (`you`)."""
+
+    peer: str
+    name: str
+    you: bool = False
+    backend: str = ""
+    role: str = "member"  # "leader" | "member"
+    link: str = ""  # "you" | "direct" | "relay" | "via NAME" | "connecting" | "lost"
+    rtt_ms: float | None = None
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    round: int = 0
+    last_seen_s: float = 0.0
+    state: str = ""  # "training" | "ready" | "exchanging" | "waiting" | "getting the weights" | "lost" | "done"
+    state_for_s: float = 0.0
+    training_share: float = 0.0  # of the time since Start, 0..1
+    exchanging_share: float = 0.0
+
+
+class Policy(Frozen):
+    """When a round goes on: with `quorum` of `n` members, after `deadline_s` at the latest."""
+
+    quorum: int = 1
+    n: int = 1
+    beat_ms: int = 500
+    deadline_s: float = 0.0
+
+
+class Fault(Frozen):
+    """One thing that went wrong or changed, in words."""
+
+    at: str  # ISO 8601, UTC
+    severity: str  # "info" | "care" | "bad"
+    text: str
+    peer: str = ""
+
+
+class LoopLag(Frozen):
+    """Lag of the window's event loop in ms since torch was imported."""
+
+    p50: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
+
+
+class Final(Frozen):
+    """What is left when training has ended."""
+
+    model_path: str = ""
+    test_accuracy: float | None = None
+    test_samples: int = 0
+
+
+class SessionState(Frozen):
+    """One session as people and scripts see it."""
+
+    peer: str = ""
+    name: str = ""
+    role: str = "member"
+    state: str = "idle"  # "idle" | "loading" | "waiting" | "training" | "exchanging" | "syncing" | "stopping" | "done" | "stopped" | "failed"
+    waiting_for: str = ""  # the reason for a wait, with names and seconds; "" when nothing is waited for
+    backend: str = "cpu"
+    task: str = ""
+    model: str = ""
+    parameters: int = 0
+    scheme: str = "butterfly"
+    precision: str = "f32"
+    room: str = ""
+    invite: str = ""  # the room's link
+    members: tuple[MemberRow, ...] = ()
+    round: int = 0  # last committed round
+    rounds: int = 0  # how many there will be
+    step: int = 0
+    epoch: float = 0.0
+    local_steps: int = 0
+    round_progress: float = 0.0  # of the round in hand, 0..1
+    batch: int = 0
+    lr: float = 0.0
+    loss: float | None = None
+    accuracy: float | None = None
+    validation_loss: float | None = None  # of the room, weighted by samples
+    validation_accuracy: float | None = None
+    samples_per_s: float = 0.0
+    steps_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+    seconds_left: float | None = None
+    policy: Policy = Policy()
+    digest: str = ""
+    faults: tuple[Fault, ...] = ()
+    loop_lag_ms: LoopLag = LoopLag()
+    import_gap_ms: float = 0.0  # the one stop of the window while torch was imported
+    final: Final | None = None
+
+
+# -- what only the window shows -----------------------------------------------------------------------
+
+
+class Curve(Frozen):
+    """Points of one line, thinned out to what a chart can show. x is the step."""
+
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
+
+
+class Curves(Frozen):
+    """The lines of the Train page: mine by step (training), mine and the room's by round (validation)."""
+
+    loss: Curve = Curve()
+    accuracy: Curve = Curve()
+    validation_loss: Curve = Curve()
+    validation_accuracy: Curve = Curve()
+    room_loss: Curve = Curve()
+    room_accuracy: Curve = Curve()
+
+
+class TaskCard(Frozen):
+    """A task to choose."""
+
+    id: str
+    title: str
+    text: str  # one or two plain sentences
+    data: str  # what data it wants, in words
+    model: str = ""
+    sample: bool = False  # sample data ships with the program
+
+
+class ClassCard(Frozen):
+    """One class of my data, with up to 12 thumbnails (PNG bytes)."""
+
+    name: str
+    count: int
+    thumbnails: tuple[bytes, ...] = ()
+
+
+class Finding(Frozen):
+    """One thing to look at in the data."""
+
+    severity: str  # "info" | "care" | "bad"
+    title: str
+    text: str
+    files: tuple[str, ...] = ()
+
+
+class DataView(Frozen):
+    """My data as the program understood it."""
+
+    title: str = ""
+    source: str = ""  # "sample" or the path
+    reading: str = ""  # "" when done, else what is being read
+    progress: float | None = None
+    classes: tuple[ClassCard, ...] = ()
+    training: int = 0
+    validation: int = 0
+    test: int = 0
+    shape: str = ""  # e.g. "any → 64 × 64, upright, colour"
+    findings: tuple[Finding, ...] = ()
+    error: str = ""  # why it cannot be used; "" when it can
+    usable: bool = False
+
+
+class TrainingValues(Frozen):
+    """Values that a room fixes before it starts."""
+
+    batch: int = 32
+    lr: float = 0.001
+    local_steps: int = 20
+    rounds: int = 12
+    precision: str = "f32"
+
+
+class NearbyRoom(Frozen):
+    """A room announced on the LAN."""
+
+    room: str
+    host: str
+    task: str
+    members: int
+    address: str  # "host:port"
+
+
+class RoomView(Frozen):
+    """The room this window is in, or is about to join."""
+
+    room: str = ""
+    hosting: bool = False
+    host: str = ""
+    state: str = ""  # "opening" | "open" | "joining" | "joined" | "failed" | ""
+    error: str = ""
+    link: str = ""
+    code: str = ""
+    address: str = ""
+    task: str = ""
+    start_members: int = 2
+
+
+class Confidence(Frozen):
+    """How sure the model is of one class, 0..1."""
+
+    name: str
+    value: float
+
+
+class TryView(Frozen):
+    """The model afterwards: its hit rate on the held-out part, and the last picture it read."""
+
+    ready: bool = False
+    test_accuracy: float | None = None
+    test_samples: int = 0
+    model_path: str = ""
+    picture: bytes = b""  # PNG as the model sees it, enlarged
+    picture_name: str = ""
+    confidences: tuple[Confidence, ...] = ()
+    samples: tuple[bytes, ...] = ()  # a few held-out pictures to click
+    error: str = ""
+
+
+class ModelRow(Frozen):
+    """A saved model."""
+
+    path: str
+    title: str
+    date: str
+    rounds: int
+    members: int
+    test_accuracy: float | None
+    size_bytes: int
+
+
+class LogLine(Frozen):
+    """One line of the log."""
+
+    at: str  # local time, HH:MM:SS
+    severity: str
+    text: str
+
+
+class Notice(Frozen):
+    """A sentence that stays until it is put away."""
+
+    id: int
+    severity: str
+    text: str
+
+
+class SettingRow(Frozen):
+    """A setting with its current value, as text."""
+
+    key: str
+    title: str
+    text: str
+    value: str
+    kind: str  # "text" | "number" | "choice" | "switch"
+    choices: tuple[str, ...] = ()
+    default: str = ""
+
+
+class WindowState(Frozen):
+    """All that the window shows."""
+
+    page: str = "first"
+    mode: str = ""  # "" | "host" | "join" | "alone" | "demo"
+    done: tuple[str, ...] = ()  # steps of the path that are behind us
+    name: str = ""
+    device: str = ""  # e.g. "CPU · 1 of 2 cores"
+    ready: bool = False  # torch is there
+    tasks: tuple[TaskCard, ...] = ()
+    task: TaskCard | None = None
+    values: TrainingValues = TrainingValues()
+    data: DataView | None = None
+    room: RoomView | None = None
+    nearby: tuple[NearbyRoom, ...] = ()
+    can_start: bool = False
+    why_not_start: str = ""  # the reason that Start is disabled
+    session: SessionState = SessionState()
+    curves: Curves = Curves()
+    try_: TryView = TryView()
+    models: tuple[ModelRow, ...] = ()
+    settings: tuple[SettingRow, ...] = ()
+    log: tuple[LogLine, ...] = ()
+    notices: tuple[Notice, ...] = ()

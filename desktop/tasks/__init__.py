@@ -1,0 +1,1 @@
+"""What can be trained: task specs, data readers and checks, models, built-in tasks."""

@@ -1,0 +1,1 @@
+"""The trainer thread: model, optimiser, data, aggregation."""
