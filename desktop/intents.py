@@ -91,6 +91,12 @@ class TryImage(Intent, frozen=True):
     path: str
 
 
+class TrySample(Intent, frozen=True):
+    """Let the model read the held-out picture at this index of `TryView.samples`."""
+
+    index: int
+
+
 class SetSetting(Intent, frozen=True):
     """Change a setting by its key; the value is text and is checked by `settings`."""
 

@@ -33,6 +33,7 @@ class MemberRow(Frozen):
     received_bytes: int = 0
     round: int = 0
     last_seen_s: float = 0.0
+    candidates: str = ""  # of the chosen pair, e.g. "host → host, 4 gathered"; "" when not known
     state: str = ""  # "training" | "ready" | "exchanging" | "waiting" | "getting the weights" | "lost" | "done"
     state_for_s: float = 0.0
     training_share: float = 0.0  # of the time since Start, 0..1
@@ -79,7 +80,8 @@ class SessionState(Frozen):
     peer: str = ""
     name: str = ""
     role: str = "member"
-    state: str = "idle"  # "idle" | "loading" | "waiting" | "training" | "exchanging" | "syncing" | "stopping" | "done" | "stopped" | "failed"
+    # "idle" | "loading" | "waiting" | "training" | "exchanging" | "syncing" | "stopping" | "done" | "stopped" | "failed"
+    state: str = "idle"
     waiting_for: str = ""  # the reason for a wait, with names and seconds; "" when nothing is waited for
     backend: str = "cpu"
     task: str = ""
@@ -274,6 +276,7 @@ class SettingRow(Frozen):
     kind: str  # "text" | "number" | "choice" | "switch"
     choices: tuple[str, ...] = ()
     default: str = ""
+    error: str = ""  # why the last value was refused
 
 
 class WindowState(Frozen):
@@ -284,6 +287,7 @@ class WindowState(Frozen):
     done: tuple[str, ...] = ()  # steps of the path that are behind us
     name: str = ""
     device: str = ""  # e.g. "CPU · 1 of 2 cores"
+    addresses: tuple[str, ...] = ()  # of this computer, at which others on the network can reach it
     ready: bool = False  # torch is there
     tasks: tuple[TaskCard, ...] = ()
     task: TaskCard | None = None
