@@ -29,6 +29,38 @@ class UnknownOptionError(PeerloomError):
     """{key} is not an option of Peerloom. Run with --help for the list."""
 
 
+class RepeatedOptionError(PeerloomError):
+    """{key} is given twice. Give it once."""
+
+
+class MissingValueError(PeerloomError):
+    """{key} needs a value. Allowed: {allowed}."""
+
+
+class OptionsClashError(PeerloomError):
+    """{key} and {other} cannot go together: {why}."""
+
+
+class OptionNeedsError(PeerloomError):
+    """{key} works only together with {other}."""
+
+
+class UnknownSettingError(PeerloomError):
+    """{key} is not a setting of Peerloom."""
+
+
+class SettingsFileError(PeerloomError):
+    """The settings in {place} cannot be read: {why}. The file is kept as {kept}, and the defaults are used."""
+
+
+class SettingsSaveError(PeerloomError):
+    """The settings could not be saved to {place}: {why}. They hold until the window closes."""
+
+
+class FolderError(PeerloomError):
+    """{place} cannot be used as a folder: {why}. Choose another with --profile."""
+
+
 # -- rooms ------------------------------------------------------------------------------------------
 
 
@@ -53,7 +85,27 @@ class PortInUseError(PeerloomError):
 
 
 class VersionError(PeerloomError):
-    """{older} uses an older version of Peerloom ({old}) than {newer} ({new}). Update {older} first."""
+    """{older} uses an older version of Peerloom ({old}) than {newer} ({new}). Update the older one first."""
+
+
+class AddressError(PeerloomError):
+    """“{address}” is not the address of a room: {why}. It looks like 192.168.1.20:41234."""
+
+
+class CodeFormError(PeerloomError):
+    """“{code}” is not a code of a room: {why}. A code looks like maple-otter-amber-falcon-42."""
+
+
+class RoomOpenError(PeerloomError):
+    """The room could not be opened: {why}. Choose another port, or 0 for any free one."""
+
+
+class NearbyError(PeerloomError):
+    """Rooms nearby cannot be announced or seen: {why}. Joining by link, QR or code and address still works."""
+
+
+class SealError(PeerloomError):
+    """A message of another member could not be trusted and was dropped: {why}."""
 
 
 # -- peers ------------------------------------------------------------------------------------------
@@ -67,6 +119,35 @@ class NoNetworkError(PeerloomError):
     """This computer has no network address that others could reach. Connect it to a network."""
 
 
+class SignalError(PeerloomError):
+    """A message about connecting to {peer} could not be used: {why}."""
+
+
+class ProtocolError(PeerloomError):
+    """{peer} sent something that this version of Peerloom does not understand: {why}. The link to it was closed."""
+
+
+class UnreachableError(PeerloomError):
+    """{peer} cannot be reached ({why}); {others}. {next}"""
+
+
+class AloneError(PeerloomError):
+    """{peer} cannot be reached ({why}), and nobody else is connected. Either it is gone, or a firewall, a guest
+    network or a symmetric NAT keeps the two computers apart. {next}"""
+
+
+class PeerLostError(PeerloomError):
+    """{peer} was lost ({why}); {others}. {next}"""
+
+
+class RoomLostError(PeerloomError):
+    """The way into the room is closed ({why}). {rest}"""
+
+
+class RoomFullError(PeerloomError):
+    """The room has more than {limit} members; {peer} was left out."""
+
+
 # -- tasks and data ---------------------------------------------------------------------------------
 
 
@@ -78,6 +159,14 @@ class NoImagesError(DataError):
     """No pictures in {place}. Choose a folder that holds one folder of pictures for each class."""
 
 
+class NoFolderError(DataError):
+    """{place} is not a folder, or is not there any more. Choose a folder that holds one folder of pictures for each class."""
+
+
+class NoClassFoldersError(DataError):
+    """The pictures in {place} lie in no class folders. Put those of each class into a folder named after the class."""
+
+
 class TooLittleDataError(DataError):
     """Too little data in {place}: {have}, at least {need} are needed."""
 
@@ -86,8 +175,13 @@ class BrokenImageError(DataError):
     """{place} cannot be opened as a picture: {why}. It is skipped."""
 
 
+class PictureError(DataError):
+    """{place} cannot be opened as a picture: {why}. Choose another one."""
+
+
 class ClassesDifferError(DataError):
-    """These classes are not part of the room: {unknown}. The room has: {known}. Rename the folders, or leave them out."""
+    """These classes are not part of the room: {unknown}. The room has: {known}.
+    Rename the folders, or leave them out."""
 
 
 class TaskError(PeerloomError):

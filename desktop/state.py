@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+from typing import dataclass_transform
+
 import msgspec
 
 STEPS = ("task", "data", "room", "train", "try")
 PAGES = ("first", *STEPS, "models", "network", "settings", "help")
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Frozen(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all snapshots: immutable, compared by value."""
 
@@ -80,7 +83,8 @@ class SessionState(Frozen):
     peer: str = ""
     name: str = ""
     role: str = "member"
-    # "idle" | "loading" | "waiting" | "training" | "exchanging" | "syncing" | "stopping" | "done" | "stopped" | "failed"
+    # "idle" | "loading" | "waiting" | "training" | "exchanging" | "syncing" | "stopping", and at the end
+    # "done" | "stopped" | "failed"
     state: str = "idle"
     waiting_for: str = ""  # the reason for a wait, with names and seconds; "" when nothing is waited for
     backend: str = "cpu"

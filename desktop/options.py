@@ -1,0 +1,231 @@
+"""Command-line options and peerloom:// links, checked, as one frozen `Options`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from desktop.errors import (
+    LinkError,
+    MissingValueError,
+    OptionError,
+    OptionNeedsError,
+    OptionsClashError,
+    RepeatedOptionError,
+    UnknownOptionError,
+)
+from desktop.settings import declared
+from desktop.values import (
+    NAME,
+    RELAY,
+    Address,
+    Choice,
+    Kind,
+    MadeFolder,
+    NewFile,
+    Real,
+    Share,
+    Size,
+    Source,
+    Text,
+    TurnServer,
+    Whole,
+    checked,
+)
+
+TASKS = ("digits", "images")  # the ids of tasks.builtin, which a start without --task need not import
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What this start was asked for. None: not given, the task or the setting decides."""
+
+    link: str = ""  # peerloom://..., as it was given
+    task: str | None = None
+    data: str | None = None  # "sample" or the full path of a folder
+    share: tuple[int, int] = (1, 1)
+    room: str | None = None  # a room's code
+    at: str | None = None  # where that room is, "host:port"
+    host: bool = False
+    members: int | None = None
+    loopback: bool = False
+    backend: str = "auto"
+    batch: int | None = None
+    lr: float | None = None
+    local_steps: int | None = None
+    rounds: int | None = None
+    precision: str | None = None
+    seed: int | None = None
+    ice: tuple[str, ...] | None = None
+    turn: tuple[TurnServer, ...] | None = None
+    relay: tuple[str, ...] | None = None
+    start: bool = False
+    demo: int | None = None
+    report: Path | None = None
+    screenshot: Path | None = None
+    quit_when_done: bool = False
+    name: str | None = None
+    port: int | None = None
+    theme: str | None = None
+    profile: Path | None = None
+    new_instance: bool = False
+    window_size: tuple[int, int] | None = None
+    version: bool = False
+    help: bool = False
+    link_values: dict[str, Any] = {}  # the training values that the link holds, by key, checked
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Options:
+        """Reads what follows the program's name; every refusal is an error of errors.py with its sentence."""
+        if {"-h", "--help"} & set(arguments):
+            return cls(help=True)
+        texts = split(arguments)
+        refuse_clashes(texts)
+        link = texts.pop("link", "")
+        fields: dict[str, Any] = {"link": link, "link_values": link_values(link) if link else {}}
+        for key, text in texts.items():
+            kind = OPTIONS[key].kind
+            fields[key.replace("-", "_")] = checked(f"--{key}", text, kind) if kind else True
+        return cls(**fields)
+
+    def settings(self) -> dict[str, str]:
+        """The settings that these options replace for this start, as text for `Settings.override`."""
+        given = {key: getattr(self, option) for key, option in SETTINGS.items()}
+        return {key: declared(key).kind.write(value) for key, value in given.items() if value is not None}
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """One option: its kind (None: a switch), what it is called in --help, and what it does."""
+
+    kind: Kind[Any] | None
+    value: str
+    text: str  # "" keeps it out of --help
+
+
+OPTIONS: dict[str, Declared] = {
+    "task": Declared(Choice(TASKS), "ID", "what to train: digits, or images (folders of your own)"),
+    "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
+    "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
+    "host": Declared(None, "", "open a room"),
+    "members": Declared(Whole(1, 256), "N", "with a room of one's own: it starts when N members are ready"),
+    "room": Declared(Text("the code that the host's window shows", r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", 64), "CODE",
+                     "join a room by its code"),
+    "at": Declared(Address(), "HOST:PORT", "with --room: where the room is, when it is not found nearby"),
+    "loopback": Declared(None, "", "a room on this computer only"),
+    "backend": Declared(Choice(("auto", "cpu", "cuda", "mps")), "NAME", "train on auto, cpu, cuda or mps"),
+    "batch": Declared(Whole(1, 65536), "N", "samples per step"),
+    "lr": Declared(Real(0, 10, open_low=True), "X", "learning rate"),
+    "local-steps": Declared(Whole(1, 100_000), "H", "steps between two exchanges"),
+    "rounds": Declared(Whole(1, 1_000_000), "N", "how many rounds to train"),
+    "precision": Declared(Choice(("f32", "f16"), "int8 comes with a later version"), "P", "what travels: f32 or f16"),
+    "seed": Declared(declared("seed").kind, "N", "where chance begins"),
+    "ice": Declared(declared("ice_servers").kind, "URL,...", "STUN servers"),
+    "turn": Declared(declared("turn").kind, "'turn:HOST:PORT|USER|PASSWORD;...'", "TURN servers"),
+    "relay": Declared(RELAY, "URL,...", "Nostr relays to meet through"),
+    "start": Declared(None, "", "press Start"),
+    "demo": Declared(Whole(2, 8), "N", "open N windows on this computer, join them in one room and train"),
+    "report": Declared(NewFile(), "FILE", "append the session's state as a JSON line each second and at each event"),
+    "screenshot": Declared(NewFile(".png"), "FILE", "save a picture of the window at the end"),
+    "quit-when-done": Declared(None, "", "close the window when training has ended"),
+    "name": Declared(NAME, "NAME", "what the others call this window"),
+    "port": Declared(declared("port").kind, "N", "where to listen when hosting; 0: any free one"),
+    "theme": Declared(declared("theme").kind, "T", "light, dark or system"),
+    "profile": Declared(MadeFolder(), "DIR", "keep settings, models and identity in DIR"),
+    "new-instance": Declared(None, "", "open a window of its own even when one is open"),
+    "window-size": Declared(Size(), "WxH", ""),
+    "version": Declared(None, "", "say the version"),
+}
+
+# What a link may hold for its room, besides what rooms.invite reads.
+LINK_KEYS = ("task", "batch", "lr", "local-steps", "rounds", "precision", "seed")
+INVITE_KEYS = ("room", "key", "at")
+# Settings that an option replaces for this start, with the option's field.
+SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
+            "min_members": "members"}
+# Pairs that contradict each other, and why.
+ROOM_DECIDES = "the room's host decides it for all members"
+ONE_WAY = "a window is in one room"
+CLASHES = [
+    ("host", "link", ONE_WAY), ("host", "room", ONE_WAY), ("room", "link", ONE_WAY), ("at", "link", ONE_WAY),
+    *(("demo", other, "the demo opens a room of its own") for other in ("link", "room", "host", "share", "members")),
+    *((key, other, ROOM_DECIDES) for key in (*LINK_KEYS, "members") for other in ("link", "room")),
+]
+
+
+def validate(key: str, text: str) -> Any:
+    """The value of a training key of a link or a room, such as ("batch", "32"); OptionError, UnknownOptionError."""
+    if key not in LINK_KEYS:
+        raise UnknownOptionError(key=key)
+    kind = OPTIONS[key].kind
+    assert kind is not None
+    return checked(key, text, kind)
+
+
+def link_values(link: str) -> dict[str, Any]:
+    """The checked training values in a peerloom:// link; what concerns the room itself rooms.invite reads."""
+    parts = urlsplit(link)
+    if parts.scheme != "peerloom":
+        raise LinkError(why=f"“{link}” does not begin with peerloom://")
+    values: dict[str, Any] = {}
+    for key, text in parse_qsl(parts.query, keep_blank_values=True):
+        if key in values:
+            raise RepeatedOptionError(key=key)
+        if key not in INVITE_KEYS:
+            values[key] = validate(key, text)
+    return values
+
+
+def split(arguments: Iterable[str]) -> dict[str, str]:
+    """Cuts `--key value`, `--key=value`, switches and the link apart; keys without dashes, the link as "link"."""
+    texts: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        key, text = "link", argument
+        if argument.startswith("-"):
+            flag, equals, text = argument.partition("=")
+            key = flag.removeprefix("--")
+            if key not in OPTIONS or not flag.startswith("--"):
+                raise UnknownOptionError(key=flag)
+            kind = OPTIONS[key].kind
+            if kind is None and equals:
+                raise OptionError(key=flag, value=text, allowed=f"no value, only {flag}")
+            if kind is not None and not equals:
+                text = next(rest, "--")
+                if text.startswith("--"):
+                    raise MissingValueError(key=flag, allowed=kind.allowed)
+        if key in texts:
+            raise RepeatedOptionError(key="The link" if key == "link" else f"--{key}")
+        texts[key] = text
+    return texts
+
+
+def refuse_clashes(texts: dict[str, str]) -> None:
+    """Refuses options of which one would silently do nothing."""
+    for key, other, why in CLASHES:
+        if key in texts and other in texts:
+            raise OptionsClashError(key=f"--{key}", other="a link" if other == "link" else f"--{other}", why=why)
+    if "at" in texts and "room" not in texts:
+        raise OptionNeedsError(key="--at", other="--room")
+    if "share" in texts and texts.get("data") != "sample":
+        raise OptionNeedsError(key="--share", other="--data sample")
+    if "demo" in texts and texts.get("data", "sample") != "sample":
+        raise OptionsClashError(key="--demo", other=f"--data {texts['data']}", why="the demo trains on the sample data")
+
+
+def help_text() -> str:
+    """What --help prints."""
+    rows = [(f"--{key} {each.value}".rstrip(), each.text) for key, each in OPTIONS.items() if each.text]
+    lines = [f"  {left:<28}{text}" if len(left) < 28 else f"  {left}\n{'':30}{text}" for left, text in rows]
+    return "\n".join(["usage: peerloom [LINK] [options]", "",
+                      "Train one model together with others, each with data of their own that stays with them.", "",
+                      f"  {'LINK':<28}a room's peerloom:// link: join that room", *lines, ""])
+
+
+def refuse(error: Exception) -> int:
+    """Says the sentence of a refusal on stderr; the exit code for it."""
+    print(f"peerloom: {error}", file=sys.stderr)
+    return 2
