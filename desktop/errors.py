@@ -160,7 +160,7 @@ class NoImagesError(DataError):
 
 
 class NoFolderError(DataError):
-    """{place} is not a folder, or is not there any more. Choose a folder that holds one folder of pictures for each class."""
+    """{place} is not a folder, or no longer there. Choose a folder that holds one folder of pictures for each class."""
 
 
 class NoClassFoldersError(DataError):
