@@ -21,15 +21,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-# No test may read or write the settings and models of the person who runs the tests.
-os.environ.update({f"XDG_{kind}_HOME": f"{tempfile.gettempdir()}/peerloom-tests-{os.getpid()}" for kind in
-                   ("CONFIG", "DATA", "CACHE", "STATE")})
-
 import hypothesis
 import pytest
 import shiboken6
 from PySide6.QtCore import QCoreApplication, QEvent, QThread, QTimer
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+# No test may read or write the settings and models of the person who runs the tests.
+HOME = tempfile.TemporaryDirectory(prefix="peerloom-tests-")
+os.environ.update({f"XDG_{kind}_HOME": f"{HOME.name}/{kind.lower()}" for kind in ("CONFIG", "DATA", "CACHE", "STATE")})
 
 # The same examples each time: a failure that comes and goes tells nobody what change caused it.
 hypothesis.settings.register_profile("peerloom", derandomize=True, deadline=None, database=None)
@@ -41,6 +41,10 @@ ALLOWED_THREADS = {
     "pytest_timeout": "watches the test itself and ends after it",
     "Dummy-": "how Python sees a thread that Qt started; it stays listed after its end, QThread is watched instead",
 }
+
+
+def pytest_unconfigure() -> None:
+    HOME.cleanup()
 
 
 @pytest.fixture
