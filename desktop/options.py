@@ -6,12 +6,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from desktop.errors import (
-    LinkError,
     MissingValueError,
     OptionError,
     OptionNeedsError,
@@ -19,6 +17,7 @@ from desktop.errors import (
     RepeatedOptionError,
     UnknownOptionError,
 )
+from desktop.rooms.invite import OPTION_KEYS, Invite
 from desktop.settings import declared
 from desktop.values import (
     NAME,
@@ -76,7 +75,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     window_size: tuple[int, int] | None = None
     version: bool = False
     help: bool = False
-    link_values: dict[str, Any] = {}  # the training values that the link holds, by key, checked
+    link_values: dict[str, Any] = {}  # what the link holds besides the room, by key, checked
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Options:
@@ -140,9 +139,8 @@ OPTIONS: dict[str, Declared] = {
     "version": Declared(None, "", "say the version"),
 }
 
-# What a link may hold for its room, besides what rooms.invite reads.
-LINK_KEYS = ("task", "batch", "lr", "local-steps", "rounds", "precision", "seed")
-INVITE_KEYS = ("room", "key", "at")
+# What the host of a room decides for all members.
+TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "rounds", "precision", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
             "min_members": "members"}
@@ -152,13 +150,13 @@ ONE_WAY = "a window is in one room"
 CLASHES = [
     ("host", "link", ONE_WAY), ("host", "room", ONE_WAY), ("room", "link", ONE_WAY), ("at", "link", ONE_WAY),
     *(("demo", other, "the demo opens a room of its own") for other in ("link", "room", "host", "share", "members")),
-    *((key, other, ROOM_DECIDES) for key in (*LINK_KEYS, "members") for other in ("link", "room")),
+    *((key, other, ROOM_DECIDES) for key in (*TRAINING_KEYS, "members") for other in ("link", "room")),
 ]
 
 
 def validate(key: str, text: str) -> Any:
-    """The value of a training key of a link or a room, such as ("batch", "32"); OptionError, UnknownOptionError."""
-    if key not in LINK_KEYS:
+    """The value of a key that a room or its link holds, such as ("batch", "32"); OptionError, UnknownOptionError."""
+    if key not in OPTION_KEYS:
         raise UnknownOptionError(key=key)
     kind = OPTIONS[key].kind
     assert kind is not None
@@ -166,17 +164,8 @@ def validate(key: str, text: str) -> Any:
 
 
 def link_values(link: str) -> dict[str, Any]:
-    """The checked training values in a peerloom:// link; what concerns the room itself rooms.invite reads."""
-    parts = urlsplit(link)
-    if parts.scheme != "peerloom":
-        raise LinkError(why=f"“{link}” does not begin with peerloom://")
-    values: dict[str, Any] = {}
-    for key, text in parse_qsl(parts.query, keep_blank_values=True):
-        if key in values:
-            raise RepeatedOptionError(key=key)
-        if key not in INVITE_KEYS:
-            values[key] = validate(key, text)
-    return values
+    """The checked values that a room's link holds besides the room itself; LinkError, OptionError."""
+    return {key: validate(key, text) for key, text in Invite.parse(link).options.items()}
 
 
 def split(arguments: Iterable[str]) -> dict[str, str]:
