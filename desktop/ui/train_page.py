@@ -1,0 +1,276 @@
+"""The Train page: what happens now, for whom the room waits, how long still; the curves, the members, the log."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+
+from desktop.intents import GoTo, Leave, Start, Stop
+from desktop.state import Curves, SessionState, WindowState
+from desktop.ui.charts import Chart, Line
+from desktop.ui.formats import counted, duration, number, percent, rate, short_digest, time_left
+from desktop.ui.log import LogStrip, LogView
+from desktop.ui.members import MembersCard
+from desktop.ui.theme import set_tone, theme
+from desktop.ui.values import ValuesCard
+from desktop.ui.widgets import (
+    Bar,
+    Card,
+    ElidedLabel,
+    Page,
+    TitleLine,
+    button,
+    column,
+    number_label,
+    page_layout,
+    row,
+    set_text,
+)
+
+RUNNING = ("loading", "waiting", "training", "exchanging", "syncing", "stopping")
+ENDED = ("done", "stopped", "failed")
+
+
+class StatusCard(Card):
+    """What is happening, for whom do we wait, how long still."""
+
+    def __init__(self) -> None:
+        super().__init__(padding=16, spacing=2)
+        self.body.setContentsMargins(theme.px(16), theme.px(12), theme.px(16), theme.px(12))
+        self.title = ElidedLabel("", "emphasis")
+        self.note = ElidedLabel("", "quiet")
+        self.bar = Bar(self.tr("Progress of all rounds"))
+        self.bar.setFixedWidth(theme.px(260))
+        self.left = number_label("", "emphasis")
+        self.speed = number_label()
+        for right in (self.left, self.speed):
+            right.setAlignment(Qt.AlignmentFlag.AlignRight)
+        words = column(self.title, self.note, spacing=2)
+        numbers = column(self.left, self.speed, spacing=2)
+        line = row(words, self.bar, numbers, spacing=18)
+        line.setStretch(0, 1)
+        self.body.addLayout(line)
+
+    def show_session(self, session: SessionState, why_not: str, *, can_start: bool) -> None:
+        """Put a session into words."""
+        set_text(self.title, self._title(session, why_not, can_start=can_start))
+        set_text(self.note, " · ".join(self._notes(session, why_not, can_start=can_start)))
+        set_tone(self.title, "bad" if session.state == "failed" else "")
+        started = session.state in RUNNING or session.state in ENDED
+        self.bar.setVisible(started and session.rounds > 0)
+        rounds = max(session.rounds, 1)
+        running = session.state in RUNNING
+        done = session.round / rounds
+        self.bar.show_parts((done, "mine"), ((session.round_progress if running else 0.0) / rounds, "mine/2"),
+                            words=self.tr("{a} of {b} rounds").format(a=session.round, b=session.rounds))
+        set_text(self.left, time_left(session.seconds_left) if running else "")
+        self.left.setVisible(running and bool(self.left.text()))
+        speed = [self.tr("step {n}").format(n=number(session.step))] if session.step else []
+        if running and session.steps_per_s > 0:
+            speed.append(self.tr("{n} steps/s").format(n=rate(session.steps_per_s)))
+        set_text(self.speed, " · ".join(speed))
+        self.speed.setVisible(started and bool(speed))
+
+    def _title(self, session: SessionState, why_not: str, *, can_start: bool) -> str:
+        in_hand = self.tr("Round {a} of {b}").format(
+            a=number(min(session.round + 1, max(session.rounds, 1))), b=number(session.rounds))
+        if session.state == "idle":
+            return self.tr("Ready to start") if can_start else self.tr("Not ready to start")
+        if session.state == "done":
+            return counted(session.rounds, self.tr("Finished: the round is done"),
+                           self.tr("Finished: all {n} rounds are done"))
+        if session.state == "stopped":
+            return self.tr("Stopped after round {n}").format(n=number(session.round))
+        if session.state == "failed":
+            return self.tr("Training failed after round {n}").format(n=number(session.round))
+        doing = {
+            "loading": self.tr("getting ready"), "training": self.tr("training"),
+            "exchanging": self.tr("exchanging what was learnt"), "syncing": self.tr("getting the weights"),
+            "stopping": self.tr("stopping after this batch"), "waiting": self.tr("waiting"),
+        }.get(session.state, session.state)  # fmt: skip
+        if session.waiting_for and session.state != "stopping":
+            doing = session.waiting_for
+        return f"{in_hand} — {doing}"
+
+    def _notes(self, session: SessionState, why_not: str, *, can_start: bool) -> list[str]:
+        if session.state == "idle":
+            return [self.tr("Press Start when you are ready.") if can_start else why_not]
+        if session.state in ENDED:
+            return self._result(session)
+        notes = []
+        others = [member for member in session.members if member.state != "lost"]
+        if len(others) > 1:
+            ready = sum(member.state in ("ready", "exchanging", "done") for member in others)
+            notes.append(self.tr("{a} of {b} are ready").format(a=ready, b=len(others)))
+            if session.policy.deadline_s > 0 and session.policy.quorum < session.policy.n:
+                notes.append(self.tr("goes on with {q} after {time}").format(
+                    q=session.policy.quorum, time=duration(session.policy.deadline_s)))
+        notes.append(counted(session.local_steps, self.tr("1 local step"), self.tr("{n} local steps")))
+        notes.append(self.tr("batch {n}").format(n=number(session.batch)))
+        if len(others) > 1:
+            notes.append(session.precision)
+            if session.bytes_per_s > 0:
+                notes.append(self.tr("{n} MB/s").format(n=number(session.bytes_per_s / 1e6, 1)))
+        return notes
+
+    def _result(self, session: SessionState) -> list[str]:
+        final = session.final
+        if final is not None and final.test_accuracy is not None:
+            return [self.tr("{share} of {n} test pictures read right · nobody trained on these").format(
+                share=percent(final.test_accuracy), n=number(final.test_samples))]
+        return [self.tr("The weights of the last finished round are kept.")]
+
+
+class DigestCard(Card):
+    """Whether all hold the same weights."""
+
+    def __init__(self) -> None:
+        super().__init__(padding=16, spacing=2)
+        self.body.setContentsMargins(theme.px(16), theme.px(11), theme.px(16), theme.px(11))
+        self.title = ElidedLabel("", "strong")
+        self.note = number_label()
+
+    def build(self, on_help: object) -> None:
+        """Lay out, with the way to the page that says what is shared."""
+        more = button(self.tr("what do the others learn?"), on_help, "link")  # type: ignore[arg-type]
+        self.body.addWidget(self.title)
+        self.body.addLayout(row(self.note, more, 1, spacing=6))
+
+    def show_session(self, session: SessionState) -> None:
+        """Say who holds what."""
+        present = [member for member in session.members if member.state != "lost"]
+        same = sum(member.round == session.round for member in present)
+        if not session.digest:
+            title, note = self.tr("No round is finished yet"), ""
+        elif len(present) < 2:
+            title = self.tr("Your weights")
+        elif same == len(present):
+            title = counted(same, "", self.tr("All {n} hold the same weights")) if same > 2 else self.tr(
+                "Both hold the same weights")
+        else:
+            title = self.tr("{a} of {b} hold the same weights").format(a=same, b=len(present))
+        if session.digest:
+            note = self.tr("round {n} · digest {digest}").format(
+                n=number(session.round), digest=short_digest(session.digest))
+        set_text(self.title, title)
+        set_text(self.note, note)
+        self.note.setVisible(bool(note))
+
+
+class TrainPage(Page):
+    """The page where one stays while training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: dict[str, object] = {}
+        self._build_head()
+        self.status = StatusCard()
+        self.values = ValuesCard()
+        self.values.intent.connect(self.intent)
+        self.members, self.digest = MembersCard(), DigestCard()
+        self.digest.build(lambda: self.send(GoTo("help")))
+        self._build_charts()
+        self.log, self.strip = LogView(), LogStrip()
+        self.strip.opened.connect(self._toggle_log)
+        self.log.closed.connect(self._toggle_log)
+        right = column(self.members, self.digest, spacing=14)
+        right.setStretch(0, 1)
+        body = row(spacing=14)
+        body.addLayout(self._left(), 7)
+        body.addLayout(right, 4)
+        content = QWidget()
+        content.setLayout(body)
+        self.bodies = QStackedWidget()
+        self.bodies.addWidget(content)
+        self.bodies.addWidget(self.log)
+        layout = page_layout(self)
+        layout.setContentsMargins(theme.px(24), theme.px(18), theme.px(24), theme.px(10))
+        layout.addWidget(self.head)
+        layout.addWidget(self.status)
+        layout.addWidget(self.bodies, 1)
+        layout.addWidget(self.strip)
+
+    def show_state(self, state: WindowState) -> None:
+        session = state.session
+        if self._differs("head", (session, state.task, state.room, state.mode, state.can_start, state.why_not_start)):
+            self._show_head(state)
+            self.status.show_session(session, state.why_not_start, can_start=state.can_start)
+            self.members.show_members(session.members, session.waiting_for)
+            self.digest.show_session(session)
+        before = session.state == "idle"
+        self.values.setVisible(before)
+        if before:
+            self.values.show_values(state.values, own=state.mode != "join")
+        self._show_curves(state.curves, session, state.values.rounds * state.values.local_steps)
+        self.log.show_lines(state.log)
+        self.strip.show_lines(state.log, session.loop_lag_ms)
+
+    # -- building
+
+    def _build_head(self) -> None:
+        self.head = TitleLine("")
+        self.invite = self.head.add(button(self.tr("Invite…"), lambda: self.send(GoTo("room"))))
+        self.leave = self.head.add(button(self.tr("Leave"), lambda: self.send(Leave()),
+                                          name=self.tr("Leave the room")))
+        self.stop = self.head.add(button(self.tr("Stop"), lambda: self.send(Stop()), name=self.tr("Stop training")))
+        self.start = self.head.add(button(self.tr("Start"), lambda: self.send(Start()), "primary"))
+        self.try_it = self.head.add(button(self.tr("Try the model"), lambda: self.send(GoTo("try")), "primary"))
+
+    def _build_charts(self) -> None:
+        mine = Line(self.tr("mine"), "mine", width=1.2, alpha=0.7)
+        mine_validation = Line(self.tr("mine, validation"), "mine", dashed=True)
+        room = Line(self.tr("room, validation"), "room")
+        self.loss = Chart(self.tr("Loss"), (mine, mine_validation, room))
+        self.accuracy = Chart(self.tr("Accuracy"), (mine, mine_validation, room), top=1.0)
+
+    def _left(self) -> QVBoxLayout:
+        left = column(self.values, self.loss, self.accuracy, spacing=14)
+        left.setStretch(1, 1)
+        left.setStretch(2, 1)
+        return left
+
+    # -- showing
+
+    def _differs(self, key: str, value: object) -> bool:
+        if self._shown.get(key) == value:
+            return False
+        self._shown[key] = value
+        return True
+
+    def _show_head(self, state: WindowState) -> None:
+        session = state.session
+        set_text(self.head.title, state.task.title if state.task else self.tr("Train"))
+        set_text(self.head.note, " · ".join(self._where(state)))
+        running, ended = session.state in RUNNING, session.state in ENDED
+        in_room = bool(session.room or (state.room and state.room.state in ("open", "joined")))
+        self.invite.setVisible(in_room)
+        self.leave.setVisible(in_room)
+        self.stop.setVisible(running)
+        self.stop.setEnabled(session.state != "stopping")
+        self.start.setVisible(not running)
+        self.start.setEnabled(state.can_start)
+        set_text(self.start, self.tr("Train again") if ended else self.tr("Start"))
+        self.start.setToolTip("" if state.can_start else state.why_not_start)
+        self.start.setAccessibleDescription("" if state.can_start else state.why_not_start)
+        self.try_it.setVisible(ended and session.final is not None)
+
+    def _where(self, state: WindowState) -> list[str]:
+        session = state.session
+        name = session.room or (state.room.room if state.room else "")
+        if not name:
+            return [self.tr("alone on this computer")]
+        present = sum(member.state != "lost" for member in session.members)
+        parts = [self.tr("room {name}").format(name=name)]
+        if present:
+            parts.append(counted(present, self.tr("1 member"), self.tr("{n} members")))
+        return parts
+
+    def _show_curves(self, curves: Curves, session: SessionState, planned: int) -> None:
+        x_end = float(session.rounds * session.local_steps or planned)
+        self.loss.show_curves((curves.loss, curves.validation_loss, curves.room_loss), x_end)
+        self.accuracy.show_curves((curves.accuracy, curves.validation_accuracy, curves.room_accuracy), x_end)
+
+    def _toggle_log(self) -> None:
+        self.bodies.setCurrentIndex(1 - self.bodies.currentIndex())
+        if self.bodies.currentIndex() == 1:
+            self.log.table.scrollToBottom()
