@@ -190,7 +190,7 @@ def install(packages: Sequence[str], why: str) -> None:
     say(f"{why}. Installing {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     call(["apt-get", "update", "-qq"], by_hand, environment)
-    call(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], by_hand, environment)
+    call(["apt-get", "install", "-y", "-qq", "-o=Dpkg::Use-Pty=0", "--no-install-recommends", *packages], by_hand, environment)
 
 
 # -- running ----------------------------------------------------------------------------------------------
