@@ -6,6 +6,7 @@ import gzip
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -96,8 +97,9 @@ def digits() -> ArraySet:
 
 
 def _stratified(labels: Indices, fraction: float, purpose: str) -> tuple[Indices, Indices]:
-    """Indices of a random `fraction` and of the rest, each in random order, each class split alike."""
+    """Indices of a random `fraction` and of the rest, each mixed, each class split alike."""
     order = _shuffled(len(labels), purpose)
+    rank = np.argsort(order)
     taken, rest = [], []
     owed = 0.0  # what rounding left over: ten classes rounded down would make the part too small
     for label in np.unique(labels):
@@ -107,11 +109,13 @@ def _stratified(labels: Indices, fraction: float, purpose: str) -> tuple[Indices
         owed -= count
         taken.append(of_class[:count])
         rest.append(of_class[count:])
-    return _joined(taken), _joined(rest)
+    return _mixed(taken, rank), _mixed(rest, rank)
 
 
-def _joined(parts: list[Indices]) -> Indices:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def _mixed(parts: list[Indices], rank: npt.NDArray[Any]) -> Indices:
+    """All parts as one, sorted by their `rank`: not class after class, so that any stretch of it shows all."""
+    joined = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return joined[np.argsort(rank[joined], kind="stable")]
 
 
 def _shuffled(n: int, purpose: str) -> Indices:
@@ -202,7 +206,7 @@ def _three_parts(labels: Indices, places: npt.NDArray[np.float64], spec: TaskSpe
         validation = min(max(validation, least_validation), n - test - 1)
         for part, found in zip(parts, np.split(of_class, [test, test + validation]), strict=True):
             part.append(found)
-    test_part, validation_part, train_part = (_joined(part) for part in parts)
+    test_part, validation_part, train_part = (_mixed(part, places) for part in parts)
     return train_part, validation_part, test_part
 
 

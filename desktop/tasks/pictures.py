@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,17 @@ MOST_POINTS = 100_000_000  # of one picture: 300 MB when decoded
 # is checked between reading a file's header and decoding it.
 Image.MAX_IMAGE_PIXELS = None
 
+# Remarks of its readers about damaged EXIF parts: nothing that a person could act on.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+
 Image.init()
 # Named, because others open programs (EPS runs Ghostscript) or hold further pictures whose size nobody checked.
 FORMATS = tuple(name for name in ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "MPO", "AVIF")
                 if name in Image.OPEN)
 SUFFIXES = frozenset((".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".bmp", ".dib", ".gif", ".webp", ".tif",
                       ".tiff", ".ppm", ".pgm", ".pbm", ".mpo", ".avif", ".heic", ".heif"))
+
+FAINT = 0.2  # of the brightest: what is below is the paper's grain, not a stroke
 
 UPRIGHT = {  # what undoes each EXIF orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -41,7 +47,8 @@ def read(path: Path, side: int) -> Image.Image:
     which reads the whole file, and finds what is broken, in a fraction of the time.
     """
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        # Given the path, Pillow 13 maps plain TIFFs into memory and garbles those that are turned.
+        with path.open("rb") as file, Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > MOST_POINTS:
                 raise BrokenImageError(place=path.name, why=f"it has {image.width:,} × {image.height:,} points, and at "
                                                             f"most {MOST_POINTS:,} can be read")
@@ -150,11 +157,12 @@ def strokes(image: Image.Image) -> Image.Image:
     border = np.concatenate((ink[0], ink[-1], ink[1:-1, 0], ink[1:-1, -1]))
     if np.median(border) > ink[1:-1, 1:-1].mean():
         ink, border = 255 - ink, 255 - border
-    rows, columns = _extent(ink > np.median(border) + 0.35 * (ink.max() - np.median(border)))
+    paper = int(np.median(border))
+    rows, columns = _extent(ink > paper + FAINT * (ink.max() - paper))
     if rows.stop - rows.start < 0.8 * ink.shape[0]:
-        ink = np.maximum(ink - int(np.median(border)), 0)[rows, columns]
+        ink = np.maximum(ink - paper, 0)[rows, columns]
         peak = max(1, int(ink.max()))
-        ink = np.where(ink > 0.2 * peak, ink * 255 // peak, 0)  # what is fainter is the paper
+        ink = np.where(ink > FAINT * peak, ink * 255 // peak, 0)  # fainter: paper
         beside = max(0, ink.shape[0] - ink.shape[1])
         ink = np.pad(ink, ((0, 0), (beside // 2, beside - beside // 2)))
     return Image.fromarray(ink.astype(np.uint8))

@@ -1,0 +1,111 @@
+"""The task record: what is refused, in which words, and what its digest covers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from desktop.errors import TaskError, TooLittleDataError
+from desktop.tasks.builtin import DIGITS, IMAGES, TASKS, card
+from desktop.tasks.spec import TaskSpec, class_name
+
+CATS = IMAGES.with_classes(["dog", "cat"])
+
+
+def test_cards_are_listed_without_torch() -> None:
+    code = ("import sys; from desktop.tasks import builtin, readers, data, spec; from desktop.library import store; "
+            "[builtin.card(task) for task in builtin.TASKS.values()]; data.load_sample(builtin.DIGITS); "
+            "sys.exit(any(name in sys.modules for name in ('torch', 'PySide6')))")
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+
+
+def test_the_digits_task_has_the_values_of_the_table() -> None:
+    assert (DIGITS.height, DIGITS.width, DIGITS.channels, DIGITS.optimiser, DIGITS.lr, DIGITS.batch, DIGITS.local_steps
+            ) == (8, 8, 1, "adamw", 1e-3, 32, 20)
+    assert DIGITS.classes == ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_builtin_tasks_survive_being_sent(task: TaskSpec) -> None:
+    assert TaskSpec.from_json(task.to_json()) == task
+    assert card(task).title == task.title
+
+
+def test_the_host_sorts_the_classes_and_strips_their_names() -> None:
+    assert IMAGES.with_classes(["zebra ", "ant", "zebra"]).classes == ("ant", "zebra")
+
+
+def test_one_class_is_too_little() -> None:
+    with pytest.raises(TooLittleDataError, match="one class, at least 2 classes are needed"):
+        IMAGES.with_classes(["cat", "cat "])
+
+
+def test_decomposed_and_composed_names_are_one_class() -> None:
+    assert class_name("U\u0308bung") == class_name("\u00dcbung") == "\u00dcbung"
+
+
+@pytest.mark.parametrize(("key", "value", "words"), [
+    ("lr", 0, "lr is 0; allowed: 1e-08 to 10"),
+    ("lr", 1e6, "lr is 1e+06"),
+    ("batch", 65_537, "batch is 65537"),
+    ("batch", 1.5, "batch: expected int, got float"),
+    ("local_steps", 0, "local_steps is 0; allowed: 1 to"),
+    ("validation", 0.9, "validation is 0.9"),
+    ("validation", -0.1, "validation is -0.1"),
+    ("width", 100_000, "width is 100000"),
+    ("channels", 2, "channels: invalid enum value 2"),
+    ("model", "resnet", "model: invalid enum value 'resnet'"),
+    ("classes", ["cat"], "it has 1 classes"),
+    ("classes", ["cat", "cat"], "two classes have the same name"),
+    ("classes", ["cat", " dog"], "“ dog” cannot be the name of a class"),
+    ("classes", ["cat", ""], "“” cannot be the name of a class"),
+    ("classes", ["cat", "d" * 101], "cannot be the name of a class"),
+    ("title", "t" * 201, "too long"),
+    ("surprise", 1, "unknown field surprise"),
+])
+def test_impossible_values_are_refused_with_the_key(key: str, value: object, words: str) -> None:
+    with pytest.raises(TaskError) as caught:
+        TaskSpec.from_json(json.dumps(json.loads(CATS.to_json()) | {key: value}))
+    assert words in caught.value.sentence
+
+
+def test_a_changed_value_is_checked_as_well() -> None:
+    assert CATS.changed(lr=0.01).lr == 0.01
+    with pytest.raises(TaskError, match="batch is 0"):
+        CATS.changed(batch=0)
+    with pytest.raises(TaskError, match="“colour” is not a key of a task"):
+        CATS.changed(colour=3)
+
+
+def test_a_model_for_digits_is_not_built_for_photographs() -> None:
+    with pytest.raises(TaskError, match="at most 64 × 64"):
+        DIGITS.changed(height=512, width=512)
+
+
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode),
+                 st.dictionaries(st.sampled_from(TaskSpec.__struct_fields__),
+                                 st.one_of(st.none(), st.integers(), st.text(max_size=5), st.floats(),
+                                           st.lists(st.text(max_size=5), max_size=3)), max_size=4)
+                 .map(lambda changes: json.dumps(json.loads(CATS.to_json()) | changes).encode())))
+def test_any_text_gives_a_task_or_a_sentence(text: bytes) -> None:
+    with contextlib.suppress(TaskError):  # any other exception would be a traceback for a person
+        TaskSpec.from_json(text).check()
+
+
+def test_deep_nesting_and_endless_text_are_refused() -> None:
+    for text in (b"[" * 100_000, b'{"id":' * 20_000, b" " * 300_000):
+        with pytest.raises(TaskError):
+            TaskSpec.from_json(text)
+
+
+def test_the_digest_covers_what_must_fit_together_and_nothing_else() -> None:
+    assert CATS.schema_digest() == CATS.changed(lr=0.5, title="Pets", rounds=3, seed=1).schema_digest()
+    others = [CATS.changed(classes=["dog", "cat"]), CATS.changed(height=8), CATS.changed(channels=1),
+              CATS.changed(strokes=True), CATS.changed(height=64, width=32), CATS.changed(height=32, width=64)]
+    assert len({CATS.schema_digest(), *(other.schema_digest() for other in others)}) == 7
