@@ -189,8 +189,9 @@ def install(packages: Sequence[str], why: str) -> None:
         raise SetUpError(by_hand)
     say(f"{why}. Installing {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    call(["apt-get", "update", "-qq"], by_hand, environment)
-    call(["apt-get", "install", "-y", "-qq", "-o=Dpkg::Use-Pty=0", "--no-install-recommends", *packages], by_hand, environment)
+    quiet = ["-qq", "-o=Dpkg::Use-Pty=0"]
+    call(["apt-get", "update", *quiet], by_hand, environment)
+    call(["apt-get", "install", *quiet, "-y", "--no-install-recommends", *packages], by_hand, environment)
 
 
 # -- running ----------------------------------------------------------------------------------------------
