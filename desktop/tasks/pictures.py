@@ -96,7 +96,9 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     """In mode L or RGB: alpha over white; more than 8 bits scaled by the picture's own range."""
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return Image.fromarray(_by_range(np.asarray(image).astype(np.float32), image.mode))
-    if image.mode == "1" or (image.mode == "L" and not image.has_transparency_data):
+    if image.mode in ("L", "RGB") and not image.has_transparency_data:
+        return image
+    if image.mode == "1":
         return image.convert("L")
     if image.has_transparency_data:
         over = Image.new("RGBA", image.size, "white")
