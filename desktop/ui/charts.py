@@ -72,7 +72,7 @@ class Chart(Card):
         self.body.addLayout(head)
 
     def _plot(self) -> None:
-        self.plot = pg.PlotWidget(background=None)
+        self.plot = pg.PlotWidget()
         self.plot.setAccessibleName(self.tr("{title} by step").format(title=self._title))
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.plot.setAcceptDrops(False)
@@ -90,8 +90,10 @@ class Chart(Card):
         font.setFeature(QFont.Tag("tnum"), 1)
         for name in ("left", "bottom"):
             axis = item.getAxis(name)
-            axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=6, autoExpandTextSpace=False)
+            axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=6, autoExpandTextSpace=False,
+                          hideOverlappingLabels=False)
             axis.setPen(None)
+            axis.setTickPen(pg.mkPen(None))
             axis.setZValue(-10)
         item.getAxis("left").setWidth(theme.px(34))
         item.getAxis("bottom").setHeight(theme.px(22))
@@ -106,6 +108,7 @@ class Chart(Card):
     # -- drawing
 
     def _draw_theme(self) -> None:
+        self.plot.setBackground(theme.color("surface"))
         for rule_ in self._rules:
             rule_.setPen(pg.mkPen(theme.color("line"), width=1))
         self._marker.setPen(pg.mkPen(theme.color("faint"), width=1))
@@ -188,7 +191,7 @@ def _above(curves: tuple[Curve, ...]) -> float:
     if highest <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest))
-    factors = (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
+    factors = (1, 1.2, 1.6, 2, 2.4, 2.8, 3.2, 4, 5, 6, 8, 10)
     return next((factor * unit for factor in factors if factor * unit >= highest), 10 * unit)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPixmap
-from PySide6.QtWidgets import QFileDialog, QGridLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QBrush, QPainter, QPaintEvent, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QPushButton, QVBoxLayout, QWidget
 
 from desktop.intents import AddData, ClearData, GoTo, OpenFolder, UseSample
 from desktop.state import ClassCard, DataView, Finding, TaskCard, WindowState
@@ -13,6 +13,7 @@ from desktop.ui.theme import theme
 from desktop.ui.widgets import (
     Bar,
     Card,
+    DropZone,
     ElidedLabel,
     IconLabel,
     Page,
@@ -30,27 +31,30 @@ from desktop.ui.widgets import (
 )
 
 _MOST_THUMBNAILS = 12
+_IN_A_ROW = 6
 
 
 class Thumbnails(QWidget):
     """Up to 12 small pictures in rows; small ones are enlarged in whole pixels."""
 
-    def __init__(self, pictures: tuple[bytes, ...], columns: int, side: int = 27) -> None:
+    def __init__(self, pictures: tuple[bytes, ...], side: int = 25) -> None:
         super().__init__()
-        self._columns, self._side, self._gap = columns, theme.px(side), theme.px(4)
+        self._side, self._gap = theme.px(side), theme.px(4)
         self._pictures = [_read(png, self._side) for png in pictures[:_MOST_THUMBNAILS]]
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-
-    def sizeHint(self) -> QSize:
-        rows = -(-len(self._pictures) // self._columns)
         step = self._side + self._gap
-        return QSize(self._columns * step - self._gap, max(0, rows * step - self._gap))
+        rows = -(-len(self._pictures) // _IN_A_ROW)
+        self.setFixedSize(_IN_A_ROW * step - self._gap, max(1, rows * step - self._gap))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
+        painter.setRenderHints(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
         step = self._side + self._gap
         for place, picture in enumerate(self._pictures):
-            painter.drawPixmap((place % self._columns) * step, (place // self._columns) * step, picture)
+            painter.resetTransform()
+            painter.translate(place % _IN_A_ROW * step, place // _IN_A_ROW * step)
+            painter.setBrush(QBrush(picture))
+            painter.drawRoundedRect(QRectF(0, 0, self._side, self._side), theme.px(3), theme.px(3))
 
 
 class DataPage(Page):
@@ -59,6 +63,9 @@ class DataPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[object, ...] = ()
+        self._cards: list[QWidget] = []
+        self._cards_of: tuple[ClassCard, ...] = ()
+        self._columns = 0
         self.head = TitleLine(self.tr("Your data"))
         self.sample = self.head.add(button(self.tr("Use the sample"), lambda: self.send(UseSample())))
         self.forget = self.head.add(button(self.tr("Clear"), lambda: self.send(ClearData()),
@@ -80,18 +87,18 @@ class DataPage(Page):
             return
         self._shown = shown
         data = state.data
-        has_classes = data is not None and bool(data.classes)
         sample = state.task is not None and state.task.sample
         self.sample.setVisible(sample and not (data and data.source == "sample"))
         self.forget.setVisible(data is not None)
         self.go_on.setEnabled(data is not None and data.usable)
         set_text(self.head.note, self._note(data))
+        self._findings.setVisible(data is not None and bool(data.findings))
         self._show_classes(data)
+        self._arrange()
         self._show_drop(state.task, data)
         self._show_reading(data)
         self._show_room(data, alone=state.mode == "alone")
         self._show_findings(data.findings if data else ())
-        self._findings.setVisible(has_classes)
 
     def choose_folder(self) -> None:
         """Ask for a folder without blocking; the answer is an intent."""
@@ -145,9 +152,11 @@ class DataPage(Page):
         return self._reading
 
     def _drop_card(self) -> QWidget:
-        self._drop = Card(padding=24, spacing=12, kind="drop")
+        self._drop = DropZone()
         center = Qt.AlignmentFlag.AlignHCenter
         self._drop_icon = IconLabel("drop", "faint", 28)
+        self.drop_title = label(self.tr("Drop your data anywhere in this window"), "emphasis")
+        self.drop_title.setAlignment(center)
         self.drop_text = label("", "text", wrap=True)
         self.drop_text.setAlignment(center)
         self.drop_folder = button(self.tr("Choose folder…"), self.choose_folder)
@@ -156,7 +165,9 @@ class DataPage(Page):
         self._drop_buttons.setLayout(row(1, self.drop_sample, self.drop_folder, 1, spacing=12))
         self._drop.body.addStretch(1)
         self._drop.body.addWidget(self._drop_icon, 0, center)
+        self._drop.body.addWidget(self.drop_title)
         self._drop.body.addWidget(self.drop_text)
+        self._drop.body.addSpacing(theme.px(6))
         self._drop.body.addWidget(self._drop_buttons)
         self._drop.body.addStretch(1)
         return self._drop
@@ -170,7 +181,8 @@ class DataPage(Page):
         self._room.body.addLayout(head)
         self._room.body.addSpacing(theme.px(4))
         self.facts: list[ElidedLabel] = []
-        names = (self.tr("classes and order"), self.tr("pictures for training / validation / test"), self.tr("size"))
+        names = (self.tr("classes and order"), self.tr("pictures for training / validation / test"), self.tr("size"),
+                 self.tr("things to look at"))
         for place, name in enumerate(names):
             if place:
                 self._room.body.addWidget(rule())
@@ -207,38 +219,53 @@ class DataPage(Page):
         return self.tr("{title} · {pictures} in {classes} · stays on this computer").format(
             title=data.title, pictures=pictures, classes=classes)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
     def _show_classes(self, data: DataView | None) -> None:
-        clear(self._grid)
         classes = data.classes if data else ()
         self._classes.setVisible(bool(classes))
-        columns = 3 if len(classes) <= 6 else 5
-        for place in range(5):
-            self._grid.setColumnStretch(place, 1 if place < columns else 0)
-        for place, card in enumerate(classes):
-            self._grid.addWidget(self._class_card(card, columns), place // columns, place % columns)
+        if classes == self._cards_of:
+            return
+        self._cards_of = classes
+        clear(self._grid)
+        self._cards = [self._class_card(card) for card in classes]
+        self._columns = 0
+        self._arrange()
 
-    def _class_card(self, shown: ClassCard, columns: int) -> QWidget:
-        card = Card(padding=16 if columns == 3 else 12, spacing=8)
-        name = ElidedLabel(shown.name, "strong")
-        many = self.tr("{n} pictures") if columns == 3 else "{n}"
-        count = number_label(counted(shown.count, self.tr("1 picture") if columns == 3 else "1", many))
-        line = row(name, count)
+    def _arrange(self) -> None:
+        """As many class cards side by side as there is room for."""
+        side = theme.px(348 + 14) if self._findings.isVisibleTo(self) else 0
+        width = self.width() - 2 * theme.px(24) - side
+        columns = max(1, min(len(self._cards), (width + theme.px(12)) // theme.px(196)))
+        if columns == self._columns or not self._cards:
+            return
+        for place in range(max(columns, self._columns)):
+            self._grid.setColumnStretch(place, 1 if place < columns else 0)
+        self._columns = columns
+        for place, card in enumerate(self._cards):
+            self._grid.addWidget(card, place // columns, place % columns)
+
+    def _class_card(self, shown: ClassCard) -> QWidget:
+        card = Card(padding=14, spacing=8)
+        count = number_label(counted(shown.count, self.tr("1 picture"), self.tr("{n} pictures")))
+        line = row(ElidedLabel(shown.name, "strong"), count)
         line.setStretch(0, 1)
         card.body.addLayout(line)
-        card.body.addWidget(Thumbnails(shown.thumbnails, 6 if columns == 3 else 3))
-        card.body.addStretch(1)
-        card.setAccessibleName(f"{shown.name}, {counted(shown.count, self.tr('1 picture'), self.tr('{n} pictures'))}")
+        card.body.addWidget(Thumbnails(shown.thumbnails))
+        card.setAccessibleName(f"{shown.name}, {count.text()}")
         return card
 
     def _show_drop(self, task: TaskCard | None, data: DataView | None) -> None:
         empty = data is None or not (data.classes or data.reading)
         self._drop_icon.setVisible(empty)
         self._drop_buttons.setVisible(empty)
-        self._drop.setMinimumHeight(theme.px(260 if empty else 76))
+        self.drop_title.setVisible(empty)
+        self._drop.setMinimumHeight(theme.px(320 if empty else 76))
         self.drop_sample.setVisible(task is not None and task.sample)
         wants = task.data if task else self.tr("A folder that holds one folder of pictures for each class")
-        set_text(self.drop_text, self.tr("{wants}.\nDrop it anywhere in this window.").format(wants=wants) if empty
-                 else self.tr("Drop folders or pictures anywhere in this window"))
+        set_text(self.drop_text, wants if empty else self.tr("Drop folders or pictures anywhere in this window"))
         self.add.setVisible(not empty)
         self.sample.setVisible(self.sample.isVisibleTo(self) and not empty)
 
@@ -260,18 +287,16 @@ class DataPage(Page):
         set_text(self._room_title, self.tr("How it is used") if alone else self.tr("What the room will see"))
         set_text(self._room_note, "" if alone else self.tr("nothing but this, and how the model changed"))
         parts = " / ".join(number(count) for count in (data.training, data.validation, data.test))
-        for target, text in zip(self.facts, (", ".join(card.name for card in data.classes), parts, data.shape),
-                                strict=True):
+        looked = number(len(data.findings)) if data.findings else self.tr("none: the data looks fine")
+        values = (", ".join(card.name for card in data.classes), parts, data.shape, looked)
+        for target, text in zip(self.facts, values, strict=True):
             set_text(target, text)
 
     def _show_findings(self, findings: tuple[Finding, ...]) -> None:
         set_text(self.findings_title, counted(len(findings), self.tr("1 thing to look at"),
-                                              self.tr("{n} things to look at")) if findings
-                 else self.tr("Nothing to look at"))
+                                              self.tr("{n} things to look at")))
         clear(self._finding_lines)
         self.show_files: list[QPushButton] = []
-        if not findings:
-            self._finding_lines.addWidget(label(self.tr("The data looks fine."), "quiet"))
         for place, finding in enumerate(findings):
             if place:
                 self._finding_lines.addWidget(rule())

@@ -27,7 +27,7 @@ class FirstPage(Page):
                                 "the model changed while training on them."), "lead", wrap=True)
         promise.setMaximumWidth(theme.px(640))
         promise.setMinimumHeight(theme.px(44))
-        layout = column(3, label(self.tr("Learn together. Keep your data."), "display"), promise, spacing=6)
+        layout = column(1, label(self.tr("Learn together. Keep your data."), "display"), promise, spacing=6)
         layout.setContentsMargins(theme.px(56), theme.px(24), theme.px(56), theme.px(24))
         layout.addSpacing(theme.px(16))
         layout.addLayout(self._cards())
@@ -36,7 +36,7 @@ class FirstPage(Page):
         self._rooms = QVBoxLayout()
         self._rooms.setSpacing(theme.px(4))
         layout.addLayout(self._rooms)
-        layout.addStretch(4)
+        layout.addStretch(1)
         self.setLayout(layout)
 
     def show_state(self, state: WindowState) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from desktop.state import RoomView
 from desktop.ui.qr import QrCode
 from desktop.ui.theme import theme
-from desktop.ui.widgets import Card, button, column, label, line_edit, row, set_text
+from desktop.ui.widgets import Card, button, column, label, line_edit, row, set_text, verbatim
 
 _SAID_MS = 2000
 
@@ -28,6 +28,8 @@ class InviteCard(Card):
         self.address = label("", "body")
         for text in (self.code, self.address):
             text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for exact in (self.link, self.code, self.address):
+            verbatim(exact)
         self.address.setAccessibleName(self.tr("Address of this window"))
         self._said = QTimer(self, singleShot=True, interval=_SAID_MS)
         self._said.timeout.connect(lambda: self.copy.setText(self.tr("Copy")))
@@ -50,13 +52,12 @@ class InviteCard(Card):
         link_name = label(self.tr("Send the link"), "strong")
         link_name.setBuddy(self.link)
         link_line = row(self.link, self.copy, spacing=8)
-        self._code_part, self._address_part = Card(padding=0, spacing=2, kind="clear"), Card(
-            padding=0, spacing=2, kind="clear")
-        self._code_part.body.addWidget(label(self.tr("Or read this code out"), "strong"))
-        self._code_part.body.addWidget(self.code)
-        self._code_part.body.addWidget(label(self.tr("good for one person; a new one appears after that"), "quiet"))
-        self._address_part.body.addWidget(label(self.tr("Address, if they are asked for it"), "quiet"))
-        self._address_part.body.addWidget(self.address)
+        self._code_part, self._address_part = QWidget(), QWidget()
+        self._code_part.setLayout(column(
+            label(self.tr("Or read this code out"), "strong"), self.code,
+            label(self.tr("good for one person; a new one appears after that"), "quiet"), spacing=2))
+        self._address_part.setLayout(column(
+            label(self.tr("Address, if they are asked for it"), "quiet"), self.address, spacing=2))
         words = column(link_name, link_line, spacing=6)
         words.addWidget(label(self.tr("Whoever has the link can join. Send it only to those you want here."), "quiet",
                               wrap=True))

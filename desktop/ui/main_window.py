@@ -71,6 +71,8 @@ class MainWindow(QWidget):
         self.setMinimumSize(LEAST_SIZE)
         self.resize(FIRST_SIZE)
         self.setAcceptDrops(True)
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setFocus()  # so that no control looks chosen before the person has touched anything
         self.rail, self.notices, self.stack = Rail(), NoticeBar(), QStackedWidget()
         self.rail.intent.connect(self.intent)
         self.notices.intent.connect(self.intent)

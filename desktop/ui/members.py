@@ -101,19 +101,20 @@ class MembersCard(Card):
         self._list = QVBoxLayout()
         self._list.setContentsMargins(0, 0, theme.px(2), 0)
         self._list.setSpacing(0)
-        content = QWidget()
-        outer = column(self._list, 1, spacing=0)
-        content.setLayout(outer)
-        self.area = scroll(content, self.tr("Members"))
+        self._content = QWidget()
+        self._content.setLayout(column(self._list, 1, spacing=0))
+        self.area = scroll(self._content, self.tr("Members"))
         self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.count = number_label("", "quiet")
         self.nobody = label(self.tr("Nobody else is here yet."), "quiet", wrap=True)
         self.body.addLayout(row(label(self.tr("Members"), "strong"), 1, self.count))
         self.body.addWidget(self.nobody)
-        self.body.addWidget(self.area, 1)
+        self.body.addWidget(self.area, 100)
+        self.body.addSpacing(theme.px(6))
         self.body.addLayout(row(legend_mark("mine", self.tr("training")), legend_mark("room", self.tr("exchanging")),
                                 legend_mark("rest", self.tr("waiting")), 1, spacing=10))
+        self.body.addStretch(1)
 
     def show_members(self, members: tuple[MemberRow, ...], waiting_for: str) -> None:
         """Show these rows; the names in `waiting_for` are marked."""
@@ -130,4 +131,7 @@ class MembersCard(Card):
         for line in self.lines[len(members):]:
             line.hide()
         self.nobody.setVisible(not members)
+        self.area.setVisible(bool(members))
+        self._list.activate()
+        self.area.setMaximumHeight(self._content.sizeHint().height())
         set_text(self.count, str(len(members)) if len(members) > 4 else "")

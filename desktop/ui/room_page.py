@@ -214,7 +214,7 @@ class _JoinFace(QWidget):
         self.progress = Bar(self.tr("Joining"))
         self.busy = label("", "quiet", wrap=True)
         self._joining = False
-        layout = row(self._ask_card(), self._nearby_card(), spacing=14)
+        layout = row(column(self._ask_card(), 1), self._nearby_card(), spacing=14)
         layout.setStretch(0, 3)
         layout.setStretch(1, 2)
         self.setLayout(layout)
@@ -252,7 +252,6 @@ class _JoinFace(QWidget):
         card.body.addWidget(self.ask_address)
         card.body.addWidget(self.trouble)
         card.body.addWidget(self.busy)
-        card.body.addStretch(1)
         card.body.addWidget(rule())
         card.body.addWidget(label(self.tr("Your files stay here. What is sent: how the model changed while training on "
                                           "them. You see the room’s task before anything is trained."), "quiet",
@@ -327,7 +326,7 @@ class _InsideFace(QWidget):
         card.body.addWidget(label(self.tr("Your files stay here. What is sent: how the model changed while training on "
                                           "them."), "quiet", wrap=True))
         self._members: tuple[object, ...] | None = None
-        layout = row(self.invite, card, spacing=14)
+        layout = row(column(self.invite, 1), card, spacing=14)
         layout.setStretch(0, 3)
         layout.setStretch(1, 2)
         self.setLayout(layout)

@@ -50,6 +50,8 @@ class SettingLine(QWidget):
         line.setStretch(0, 1)
         line.setContentsMargins(0, theme.px(10), 0, theme.px(10))
         self.setLayout(line)
+        if isinstance(self.control, QLineEdit):
+            self.control.setText(setting.value)
         self.show_setting(setting)
 
     def show_setting(self, setting: SettingRow) -> None:

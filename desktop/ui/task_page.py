@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from desktop.intents import ChooseTask, GoTo
 from desktop.state import TaskCard, WindowState
-from desktop.ui.theme import set_kind, theme
+from desktop.ui.theme import theme
 from desktop.ui.widgets import (
     Card,
     Empty,
@@ -68,7 +68,9 @@ class TaskPage(Page):
             self._grid.addWidget(card, place // _COLUMNS, place % _COLUMNS)
 
     def _card(self, task: TaskCard, *, chosen: bool, fixed: bool) -> QWidget:
-        card = Card(padding=18, spacing=6)
+        card = Card(padding=18, spacing=6, kind="chosen" if chosen else "card")
+        if chosen:  # its border is one pixel wider
+            card.body.setContentsMargins(*(theme.px(18) - 1,) * 4)
         card.setMinimumHeight(theme.px(212))
         words = label(task.text, "text", wrap=True)
         words.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -95,7 +97,6 @@ class TaskPage(Page):
             card.body.addLayout(facts)
         card.body.addSpacing(theme.px(6))
         card.body.addWidget(take)
-        set_kind(card, "chosen" if chosen else "card")
         return card
 
     def _facts(self, task: TaskCard) -> list[tuple[str, str]]:

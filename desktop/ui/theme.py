@@ -45,7 +45,7 @@ DARK = Tokens(
 
 # Advance of this text in Inter, in ems. A wider interface font is set a little smaller, so that all fonts fit alike.
 _MEASURE = "The model changed while training on 0123456789 pictures"
-_INTER_EMS = 28.6
+_INTER_EMS = 27.81
 
 
 class Theme(QObject):
@@ -161,7 +161,6 @@ QLabel[tone="plain"] {{ color: {t.text}; }}
 QFrame[kind="card"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: {px(10)}px; }}
 QFrame[kind="chosen"] {{ background: {t.surface}; border: 2px solid {t.mine}; border-radius: {px(10)}px; }}
 QFrame[kind="clear"] {{ background: transparent; border: none; }}
-QFrame[kind="drop"] {{ background: {t.surface}; border: 1px dashed {t.faint}; border-radius: {px(10)}px; }}
 QFrame[kind="notice"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: {px(8)}px; }}
 QFrame[kind="rule"] {{ background: {t.line}; border: none; }}
 QFrame[kind="rail"] {{ background: {t.window}; border: none; border-right: 1px solid {t.line}; }}
@@ -176,7 +175,7 @@ QPushButton[kind="primary"]:hover {{ background: {_mix(t.mine, t.text, 0.12)}; }
 QPushButton[kind="primary"]:focus {{ border: 2px solid {t.text}; padding: {px(7) - 1}px {px(14) - 1}px; }}
 QPushButton[kind="primary"]:disabled {{ color: {t.quiet}; background: {t.rest}; border: 1px solid {t.rest}; }}
 QPushButton[kind="link"] {{ color: {t.mine}; background: transparent; border: 1px solid transparent;
-    border-radius: {px(4)}px; padding: 1px {px(2)}px; }}
+    border-radius: {px(4)}px; padding: 1px 0; }}
 QPushButton[kind="link"]:hover {{ text-decoration: underline; }}
 QPushButton[kind="link"]:focus {{ border: 1px solid {t.mine}; }}
 QPushButton[kind="link"]:disabled {{ color: {t.faint}; }}
@@ -202,24 +201,25 @@ QLineEdit:read-only {{ background: {t.window}; }}
 QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {t.quiet};
     background: {t.window}; border-color: {t.line}; }}
 QLineEdit[kind="name"] {{ font-weight: 600; padding: {px(2)}px {px(6)}px; border-radius: {px(6)}px; }}
-QSpinBox, QDoubleSpinBox {{ padding-right: {px(24)}px; }}
+QSpinBox, QDoubleSpinBox {{ padding: {px(6)}px {px(24)}px {px(6)}px {px(9)}px; }}
+QAbstractSpinBox > QLineEdit {{ border: none; background: transparent; padding: 0; margin: 0; }}
 QSpinBox::up-button, QDoubleSpinBox::up-button {{ subcontrol-origin: border; subcontrol-position: top right;
     width: {px(22)}px; border: none; background: transparent; }}
 QSpinBox::down-button, QDoubleSpinBox::down-button {{ subcontrol-origin: border; subcontrol-position: bottom right;
     width: {px(22)}px; border: none; background: transparent; }}
 QSpinBox::up-arrow, QSpinBox::down-arrow, QDoubleSpinBox::up-arrow, QDoubleSpinBox::down-arrow,
 QComboBox::down-arrow {{ image: none; width: 0; height: 0; }}
-QComboBox {{ padding-right: {px(24)}px; }}
+QComboBox {{ padding: {px(6)}px {px(24)}px {px(6)}px {px(9)}px; }}
 QComboBox::drop-down {{ border: none; width: {px(22)}px; }}
 QComboBox QAbstractItemView {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.line}; outline: none;
     selection-background-color: {t.selection}; selection-color: {t.text}; padding: {px(4)}px; }}
 QTableView {{ background: transparent; border: none; gridline-color: transparent; font-size: {px(12)}px;
     color: {t.text}; selection-background-color: {t.selection}; selection-color: {t.text}; outline: none; }}
 QTableView:focus {{ border: none; }}
-QTableView::item {{ border: none; border-bottom: 1px solid {t.line}; padding: 0 {px(6)}px; }}
+QTableView::item {{ border: none; border-bottom: 1px solid {t.line}; padding: 0 {px(6)}px 0 1px; }}
 QHeaderView, QHeaderView::section {{ background: transparent; border: none; color: {t.quiet}; font-size: {px(12)}px;
     font-weight: 500; }}
-QHeaderView::section {{ border-bottom: 1px solid {t.line}; padding: {px(6)}px {px(6)}px; }}
+QHeaderView::section {{ border-bottom: 1px solid {t.line}; padding: {px(6)}px {px(6)}px {px(6)}px {px(4)}px; }}
 QTableCornerButton::section {{ background: transparent; border: none; }}
 QScrollArea {{ background: transparent; border: none; }}
 QWidget[kind="clear"] {{ background: transparent; }}

@@ -37,7 +37,7 @@ class StatusCard(Card):
     def __init__(self) -> None:
         super().__init__(padding=16, spacing=2)
         self.body.setContentsMargins(theme.px(16), theme.px(12), theme.px(16), theme.px(12))
-        self.title = ElidedLabel("", "emphasis")
+        self.title = ElidedLabel("", "emphasis", Qt.TextElideMode.ElideMiddle)
         self.note = ElidedLabel("", "quiet")
         self.bar = Bar(self.tr("Progress of all rounds"))
         self.bar.setFixedWidth(theme.px(260))

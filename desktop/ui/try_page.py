@@ -26,6 +26,7 @@ from desktop.ui.widgets import (
     number_label,
     page_layout,
     row,
+    rule,
     scroll,
     set_text,
 )
@@ -65,7 +66,7 @@ class TryPage(Page):
         self._body.setVisible(view.ready)
         self.empty.setVisible(not view.ready)
         self.choose.setEnabled(view.ready)
-        set_text(self.head.note, self._note(view))
+        self._show_score(view)
         self._show_picture(view)
         self._show_answer(view.confidences, view.error)
         self._show_samples(view.samples)
@@ -99,6 +100,11 @@ class TryPage(Page):
         card.body.addWidget(self.picture)
         card.body.addWidget(self.picture_name)
         card.body.addStretch(1)
+        self.score, self.score_note = label("", "title"), label("", "quiet", wrap=True)
+        self.score_note.setFixedWidth(side)
+        card.body.addWidget(rule())
+        card.body.addSpacing(theme.px(2))
+        card.body.addLayout(column(self.score, self.score_note, spacing=2))
         card.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         return card
 
@@ -112,7 +118,7 @@ class TryPage(Page):
         trouble.setStretch(1, 1)
         self._bars = QVBoxLayout()
         self._bars.setContentsMargins(0, 0, theme.px(4), 0)
-        self._bars.setSpacing(theme.px(7))
+        self._bars.setSpacing(theme.px(12))
         content = QWidget()
         content.setLayout(column(self._bars, 1))
         card.body.addWidget(self.answer)
@@ -141,13 +147,11 @@ class TryPage(Page):
 
     # -- showing
 
-    def _note(self, view: TryView) -> str:
-        if not view.ready:
-            return ""
-        if view.test_accuracy is None:
-            return self.tr("not tested yet")
-        return self.tr("reads {share} of {n} test pictures right · nobody trained on these").format(
-            share=percent(view.test_accuracy), n=number(view.test_samples))
+    def _show_score(self, view: TryView) -> None:
+        set_text(self.score, percent(view.test_accuracy))
+        set_text(self.score_note, self.tr("not tested yet") if view.test_accuracy is None else
+                 self.tr("of {n} test pictures read right. Nobody trained on these.").format(
+                     n=number(view.test_samples)))
 
     def _show_picture(self, view: TryView) -> None:
         set_text(self.picture_name, view.picture_name)
@@ -177,12 +181,14 @@ class TryPage(Page):
             set_text(self.answer, "" if error else self.tr("No picture yet"))
         clear(self._bars)
         self.bars: list[Bar] = []
+        widest = max((self.fontMetrics().horizontalAdvance(c.name) for c in confidences), default=0)
+        wide = min(max(widest + theme.px(10), theme.px(28)), theme.px(160))
         for confidence in confidences:
-            self._bars.addWidget(self._bar(confidence, best=confidence is best))
+            self._bars.addWidget(self._bar(confidence, wide, best=confidence is best))
 
-    def _bar(self, confidence: Confidence, *, best: bool) -> QWidget:
+    def _bar(self, confidence: Confidence, wide: int, *, best: bool) -> QWidget:
         name = ElidedLabel(confidence.name, "strong" if best else "body")
-        name.setFixedWidth(theme.px(120))
+        name.setFixedWidth(wide)
         bar = Bar(self.tr("{name}: {share}").format(name=confidence.name, share=percent(confidence.value, 0)), 10)
         bar.show_parts((confidence.value, "mine" if best else "mine/2"))
         self.bars.append(bar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -30,6 +31,8 @@ from desktop.state import WindowState
 from desktop.ui import icons
 from desktop.ui.theme import set_kind, theme
 
+_LINE_HEIGHT = 118
+
 _Box = TypeVar("_Box", bound=QBoxLayout)
 
 SEVERITY_ICONS = {"info": "info", "care": "care", "bad": "bad", "good": "good"}
@@ -55,11 +58,46 @@ class Page(QWidget):
 
 def label(text: str = "", kind: str = "body", *, wrap: bool = False) -> QLabel:
     """A label of one of the kinds in the style sheet. Plain text always: names come from other people."""
-    made = QLabel(text)
-    made.setTextFormat(Qt.TextFormat.PlainText)
-    made.setWordWrap(wrap)
+    made = Prose(text) if wrap else QLabel(text)
+    if not wrap:
+        made.setTextFormat(Qt.TextFormat.PlainText)
+    _tighten(made, kind)
     set_kind(made, kind)
     return made
+
+
+class Prose(QLabel):
+    """Text over several lines, with air between them. What it is given is plain text and stays so."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._plain = ""
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setWordWrap(True)
+        self.setText(text)
+
+    def text(self) -> str:
+        return self._plain
+
+    def setText(self, text: str) -> None:
+        self._plain = text
+        lines = html.escape(text).replace("\n", "<br>")
+        super().setText(f'<div style="line-height: {_LINE_HEIGHT}%">{lines}</div>' if text else "")
+
+
+def _tighten(target: QLabel, kind: str) -> None:
+    """Large letters stand a little closer."""
+    if kind in ("display", "title"):
+        font = QFont(target.font())
+        font.setLetterSpacing(QFont.SpacingType.PercentageSpacing, 98)
+        target.setFont(font)
+
+
+def verbatim(widget: QWidget) -> None:
+    """Show each character as it is: some fonts draw "3x4" as "3×4", which is wrong in a link or a code."""
+    font = QFont(widget.font())
+    font.setFeature(QFont.Tag("calt"), 0)
+    widget.setFont(font)
 
 
 def number_label(text: str = "", kind: str = "quiet") -> QLabel:
@@ -91,6 +129,7 @@ class ElidedLabel(QLabel):
         super().__init__(text)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self._mode = mode
+        _tighten(self, kind)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         set_kind(self, kind)
 
@@ -141,6 +180,25 @@ class IconLabel(QLabel):
 
     def _draw(self) -> None:
         self.setPixmap(icons.pixmap(self._name, self._color, self._size) if self._name else QPixmap())
+
+
+class DropZone(QFrame):
+    """A place that looks as if things could be dropped there; the whole window takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = QVBoxLayout(self)
+        self.body.setContentsMargins(*(theme.px(16),) * 4)
+        self.body.setSpacing(theme.px(8))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        pen = QPen(theme.color("faint"), 1)
+        pen.setDashPattern([4, 4])
+        painter.setPen(pen)
+        painter.setBrush(theme.color("surface"))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), theme.px(10), theme.px(10))
 
 
 class Dot(QWidget):
@@ -276,6 +334,8 @@ def button(text: str, on_click: Callable[[], object], kind: str = "plain", name:
     made.setSizePolicy(QSizePolicy.Policy.Maximum if kind != "rail" else QSizePolicy.Policy.Preferred,
                        QSizePolicy.Policy.Fixed)
     set_kind(made, kind)
+    if kind == "rail":
+        made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     if kind in ("link", "primary", "rail"):
         made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.clicked.connect(lambda _checked=False: on_click())
