@@ -1,0 +1,41 @@
+"""This computer's own addresses, the most useful ones first."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+import ifaddr
+
+MOST = 6  # more would only make the QR code larger
+# Networks inside this computer, which nobody else can reach. (VPNs are not among them: others may be in the same one.)
+_INTERNAL = re.compile(r"docker|veth|br-[0-9a-f]{12}|virbr|cni|flannel|podman|lxc|lxd|vmnet|vboxnet")
+
+
+def local_addresses(loopback: bool = False) -> tuple[str, ...]:
+    """IP addresses at which others could reach this computer: IPv4 first, then IPv6, then self-assigned ones.
+
+    127.0.0.1 alone with `loopback`, and when there is no other: a room on one computer works without a network.
+    """
+    if loopback:
+        return ("127.0.0.1",)
+    ranked: list[tuple[int, str]] = []
+    for adapter in ifaddr.get_adapters():
+        if _INTERNAL.match(adapter.name):
+            continue
+        for entry in adapter.ips:
+            text = entry.ip if isinstance(entry.ip, str) else entry.ip[0]
+            rank = _rank(ipaddress.ip_address(text.partition("%")[0]))
+            if rank is not None:
+                ranked.append((rank, text))
+    ranked.sort(key=lambda each: each[0])
+    return tuple(dict.fromkeys(text for _, text in ranked))[:MOST] or ("127.0.0.1",)
+
+
+def _rank(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int | None:
+    if ip.is_loopback or ip.is_unspecified or ip.is_multicast:
+        return None
+    if ip.version == 4:
+        return 2 if ip.is_link_local else 0
+    # A link-local IPv6 address means nothing without the number that each computer gives its own adapter.
+    return None if ip.is_link_local else 1
