@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPointF, Qt
-from PySide6.QtGui import QFont, QMouseEvent
+from PySide6.QtGui import QFont, QMouseEvent, QPainter
 from PySide6.QtWidgets import QWidget
 
 from desktop.state import Curve
@@ -26,6 +26,18 @@ class Line:
     width: float = 2.0
     dashed: bool = False
     alpha: float = 1.0
+
+
+class PlainAxis(pg.AxisItem):
+    """An axis that is only its numbers; the last one stays inside the picture."""
+
+    def drawPicture(self, p: QPainter, axisSpec: object, tickSpecs: object, textSpecs: list[tuple]) -> None:
+        bounds = self.boundingRect()
+        p.setFont(self.style["tickFont"] or self.font())
+        p.setPen(self.textPen())
+        for rect, flags, text in textSpecs:
+            rect.moveRight(min(rect.right(), bounds.right()))
+            p.drawText(rect, int(flags), text)
 
 
 class Chart(Card):
@@ -72,7 +84,7 @@ class Chart(Card):
         self.body.addLayout(head)
 
     def _plot(self) -> None:
-        self.plot = pg.PlotWidget()
+        self.plot = pg.PlotWidget(axisItems={name: PlainAxis(name) for name in ("left", "bottom")})
         self.plot.setAccessibleName(self.tr("{title} by step").format(title=self._title))
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.plot.setAcceptDrops(False)
@@ -92,8 +104,6 @@ class Chart(Card):
             axis = item.getAxis(name)
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=6, autoExpandTextSpace=False,
                           hideOverlappingLabels=False)
-            axis.setPen(None)
-            axis.setTickPen(pg.mkPen(None))
             axis.setZValue(-10)
         item.getAxis("left").setWidth(theme.px(34))
         item.getAxis("bottom").setHeight(theme.px(22))

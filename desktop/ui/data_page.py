@@ -37,22 +37,24 @@ _IN_A_ROW = 6
 class Thumbnails(QWidget):
     """Up to 12 small pictures in rows; small ones are enlarged in whole pixels."""
 
-    def __init__(self, pictures: tuple[bytes, ...], side: int = 25) -> None:
+    def __init__(self, pictures: tuple[bytes, ...], side: int = 24) -> None:
         super().__init__()
         self._side, self._gap = theme.px(side), theme.px(4)
         self._pictures = [_read(png, self._side) for png in pictures[:_MOST_THUMBNAILS]]
         step = self._side + self._gap
         rows = -(-len(self._pictures) // _IN_A_ROW)
-        self.setFixedSize(_IN_A_ROW * step - self._gap, max(1, rows * step - self._gap))
+        self.setMinimumWidth(_IN_A_ROW * step - self._gap)
+        self.setFixedHeight(max(1, rows * step - self._gap))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHints(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        step = self._side + self._gap
+        down = self._side + self._gap
+        across = (self.width() - self._side) / (_IN_A_ROW - 1)
         for place, picture in enumerate(self._pictures):
             painter.resetTransform()
-            painter.translate(place % _IN_A_ROW * step, place // _IN_A_ROW * step)
+            painter.translate(round(place % _IN_A_ROW * across), place // _IN_A_ROW * down)
             painter.setBrush(QBrush(picture))
             painter.drawRoundedRect(QRectF(0, 0, self._side, self._side), theme.px(3), theme.px(3))
 
@@ -123,6 +125,10 @@ class DataPage(Page):
         self._left.addWidget(self._reading_card())
         self._left.addWidget(self._drop_card())
         self._left.addWidget(self._room_card())
+        self._fine = QWidget()
+        self._fine.setLayout(row(IconLabel("good", "good"), label(self.tr("Nothing to look at: the data looks fine."),
+                                                                  "quiet"), 1))
+        self._left.addWidget(self._fine)
         self._left.addStretch(1)
 
     def _scrolled_left(self) -> QWidget:
@@ -181,8 +187,7 @@ class DataPage(Page):
         self._room.body.addLayout(head)
         self._room.body.addSpacing(theme.px(4))
         self.facts: list[ElidedLabel] = []
-        names = (self.tr("classes and order"), self.tr("pictures for training / validation / test"), self.tr("size"),
-                 self.tr("things to look at"))
+        names = (self.tr("classes and order"), self.tr("pictures for training / validation / test"), self.tr("size"))
         for place, name in enumerate(names):
             if place:
                 self._room.body.addWidget(rule())
@@ -238,10 +243,10 @@ class DataPage(Page):
         """As many class cards side by side as there is room for."""
         side = theme.px(348 + 14) if self._findings.isVisibleTo(self) else 0
         width = self.width() - 2 * theme.px(24) - side
-        columns = max(1, min(len(self._cards), (width + theme.px(12)) // theme.px(196)))
+        columns = max(1, min(len(self._cards), (width + theme.px(12)) // theme.px(206)))
         if columns == self._columns or not self._cards:
             return
-        for place in range(max(columns, self._columns)):
+        for place in range(max(columns, self._grid.columnCount())):
             self._grid.setColumnStretch(place, 1 if place < columns else 0)
         self._columns = columns
         for place, card in enumerate(self._cards):
@@ -282,13 +287,13 @@ class DataPage(Page):
 
     def _show_room(self, data: DataView | None, *, alone: bool) -> None:
         self._room.setVisible(data is not None and bool(data.classes))
+        self._fine.setVisible(data is not None and bool(data.classes) and not data.findings)
         if data is None:
             return
         set_text(self._room_title, self.tr("How it is used") if alone else self.tr("What the room will see"))
         set_text(self._room_note, "" if alone else self.tr("nothing but this, and how the model changed"))
         parts = " / ".join(number(count) for count in (data.training, data.validation, data.test))
-        looked = number(len(data.findings)) if data.findings else self.tr("none: the data looks fine")
-        values = (", ".join(card.name for card in data.classes), parts, data.shape, looked)
+        values = (", ".join(card.name for card in data.classes), parts, data.shape)
         for target, text in zip(self.facts, values, strict=True):
             set_text(target, text)
 

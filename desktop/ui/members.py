@@ -14,6 +14,11 @@ from desktop.ui.widgets import Bar, Card, ElidedLabel, column, label, number_lab
 _NO_TIME = ("ready", "done", "")
 
 
+def has_begun(member: MemberRow) -> bool:
+    """Whether there is anything to tell about how this member's time went."""
+    return member.training_share + member.exchanging_share > 0 or member.sent_bytes + member.received_bytes > 0
+
+
 class MemberLine(QWidget):
     """One member."""
 
@@ -56,6 +61,9 @@ class MemberLine(QWidget):
         self.bar.show_parts((member.training_share, "mine"), (member.exchanging_share, "room"),
                             words=self._shares(member))
         self.bar.setToolTip(self._shares(member))
+        begun = has_begun(member)
+        self.bar.setVisible(begun)
+        self.traffic.setVisible(begun)
         self.setAccessibleName(f"{member.name}, {words}")
 
     def _tag(self, member: MemberRow) -> str:
@@ -112,8 +120,11 @@ class MembersCard(Card):
         self.body.addWidget(self.nobody)
         self.body.addWidget(self.area, 100)
         self.body.addSpacing(theme.px(6))
-        self.body.addLayout(row(legend_mark("mine", self.tr("training")), legend_mark("room", self.tr("exchanging")),
-                                legend_mark("rest", self.tr("waiting")), 1, spacing=10))
+        self.legend = QWidget()
+        self.legend.setLayout(row(
+            legend_mark("mine", self.tr("training")), legend_mark("room", self.tr("exchanging")),
+            legend_mark("rest", self.tr("waiting")), 1, spacing=10))
+        self.body.addWidget(self.legend)
         self.body.addStretch(1)
 
     def show_members(self, members: tuple[MemberRow, ...], waiting_for: str) -> None:
@@ -132,6 +143,7 @@ class MembersCard(Card):
             line.hide()
         self.nobody.setVisible(not members)
         self.area.setVisible(bool(members))
+        self.legend.setVisible(any(has_begun(member) for member in members))
         self._list.activate()
         self.area.setMaximumHeight(self._content.sizeHint().height())
         set_text(self.count, str(len(members)) if len(members) > 4 else "")

@@ -71,12 +71,14 @@ class ModelsPage(Page):
         words = column(ElidedLabel(model.title, "strong"), ElidedLabel(" · ".join(facts), "quiet"),
                        ElidedLabel(model.path, "quiet", Qt.TextElideMode.ElideMiddle), spacing=2)
         right = Qt.AlignmentFlag.AlignRight
-        score, what = label(percent(model.test_accuracy), "emphasis"), label(self.tr("of test pictures"), "quiet")
+        tested = model.test_accuracy is not None
+        score = label(percent(model.test_accuracy), "emphasis")
+        what = label(self.tr("of test pictures") if tested else self.tr("not tested"), "quiet")
         score.setAlignment(right)
         what.setAlignment(right)
         show = button(self.tr("Open folder"), lambda: self.send(OpenFolder(model.path)), "plain",
                       self.tr("Open folder of {title}").format(title=model.title))
         self.open_buttons.append(show)
-        line = row(words, column(score, what, spacing=2), show, spacing=20)
+        line = row(words, column(1, score, what, 1, spacing=2), show, spacing=20)
         line.setStretch(0, 1)
         return column(line)

@@ -105,11 +105,9 @@ class RoomPage(Page):
 
     def _alone_face(self) -> QWidget:
         self.alone_open = button(self.tr("Open a room after all"), lambda: self.send(BeginRoom()))
-        card = Card(padding=24)
-        card.body.addWidget(Empty("good", self.tr("No room is needed"),
-                                  self.tr("You train alone. Nothing is sent anywhere. You can open a room later, "
-                                          "and your data stays as it is."), self.alone_open))
-        return card
+        return Empty("good", self.tr("No room is needed"),
+                     self.tr("You train alone. Nothing is sent anywhere. You can open a room later, and your data "
+                             "stays as it is."), self.alone_open)
 
 
 class _ChooseFace(QWidget):
@@ -173,7 +171,7 @@ class _OpenFace(QWidget):
         before = label(self.tr("Start when"))
         before.setBuddy(self.start_members)
         card = Card(padding=20, spacing=14)
-        card.setMaximumWidth(theme.px(560))
+        card.setFixedWidth(theme.px(560))
         told = label(self.tr("This window becomes the place where others knock. They need the link, the QR code or a "
                              "short code that you see next. Once they are in, the room lives on without you."), "text",
                      wrap=True)

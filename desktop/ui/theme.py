@@ -193,7 +193,7 @@ QPushButton[kind="tile"]:hover, QPushButton[kind="tile"]:focus {{ border: 2px so
 QPushButton[kind="choice"] {{ background: {t.surface}; border-radius: {px(10)}px; text-align: left; }}
 QPushButton[kind="choice"]:checked {{ border: 2px solid {t.mine}; }}
 QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ font-size: {px(13)}px; color: {t.text}; background: {t.surface};
-    border: 1px solid {t.line}; border-radius: {px(8)}px; padding: {px(6)}px {px(9)}px;
+    border: 1px solid {t.line}; border-radius: {px(8)}px; padding: 0 {px(9)}px;
     selection-background-color: {t.mine}; selection-color: {t.on_mine}; }}
 QLineEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover, QComboBox:hover {{ border-color: {t.faint}; }}
 QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus {{ border-color: {t.mine}; }}
@@ -201,7 +201,7 @@ QLineEdit:read-only {{ background: {t.window}; }}
 QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{ color: {t.quiet};
     background: {t.window}; border-color: {t.line}; }}
 QLineEdit[kind="name"] {{ font-weight: 600; padding: {px(2)}px {px(6)}px; border-radius: {px(6)}px; }}
-QSpinBox, QDoubleSpinBox {{ padding: {px(6)}px {px(24)}px {px(6)}px {px(9)}px; }}
+QSpinBox, QDoubleSpinBox {{ padding: 0 {px(24)}px 0 0; }}
 QAbstractSpinBox > QLineEdit {{ border: none; background: transparent; padding: 0; margin: 0; }}
 QSpinBox::up-button, QDoubleSpinBox::up-button {{ subcontrol-origin: border; subcontrol-position: top right;
     width: {px(22)}px; border: none; background: transparent; }}
@@ -209,7 +209,7 @@ QSpinBox::down-button, QDoubleSpinBox::down-button {{ subcontrol-origin: border;
     width: {px(22)}px; border: none; background: transparent; }}
 QSpinBox::up-arrow, QSpinBox::down-arrow, QDoubleSpinBox::up-arrow, QDoubleSpinBox::down-arrow,
 QComboBox::down-arrow {{ image: none; width: 0; height: 0; }}
-QComboBox {{ padding: {px(6)}px {px(24)}px {px(6)}px {px(9)}px; }}
+QComboBox {{ padding: 0 {px(24)}px 0 {px(9)}px; }}
 QComboBox::drop-down {{ border: none; width: {px(22)}px; }}
 QComboBox QAbstractItemView {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.line}; outline: none;
     selection-background-color: {t.selection}; selection-color: {t.text}; padding: {px(4)}px; }}

@@ -11,7 +11,7 @@ from desktop.ui.charts import Chart, Line
 from desktop.ui.formats import counted, duration, number, percent, rate, short_digest, time_left
 from desktop.ui.log import LogStrip, LogView
 from desktop.ui.members import MembersCard
-from desktop.ui.theme import set_tone, theme
+from desktop.ui.theme import set_kind, set_tone, theme
 from desktop.ui.values import ValuesCard
 from desktop.ui.widgets import (
     Bar,
@@ -46,7 +46,7 @@ class StatusCard(Card):
         for right in (self.left, self.speed):
             right.setAlignment(Qt.AlignmentFlag.AlignRight)
         words = column(self.title, self.note, spacing=2)
-        numbers = column(self.left, self.speed, spacing=2)
+        numbers = column(1, self.left, self.speed, 1, spacing=2)
         line = row(words, self.bar, numbers, spacing=18)
         line.setStretch(0, 1)
         self.body.addLayout(line)
@@ -250,6 +250,7 @@ class TrainPage(Page):
         self.start.setVisible(not running)
         self.start.setEnabled(state.can_start)
         set_text(self.start, self.tr("Train again") if ended else self.tr("Start"))
+        set_kind(self.start, "plain" if ended and session.final is not None else "primary")
         self.start.setToolTip("" if state.can_start else state.why_not_start)
         self.start.setAccessibleDescription("" if state.can_start else state.why_not_start)
         self.try_it.setVisible(ended and session.final is not None)

@@ -31,6 +31,7 @@ from desktop.state import WindowState
 from desktop.ui import icons
 from desktop.ui.theme import set_kind, theme
 
+FIELD_HEIGHT = 32
 _LINE_HEIGHT = 118
 
 _Box = TypeVar("_Box", bound=QBoxLayout)
@@ -194,7 +195,9 @@ class DropZone(QFrame):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        pen = QPen(theme.color("faint"), 1)
+        color = theme.color("faint")
+        color.setAlphaF(0.7)
+        pen = QPen(color, 1)
         pen.setDashPattern([4, 4])
         painter.setPen(pen)
         painter.setBrush(theme.color("surface"))
@@ -373,6 +376,7 @@ def line_edit(name: str, placeholder: str = "") -> QLineEdit:
     made = QLineEdit()
     made.setAccessibleName(name)
     made.setPlaceholderText(placeholder)
+    made.setFixedHeight(theme.px(FIELD_HEIGHT))
     made.setAcceptDrops(False)
     return made
 
@@ -410,6 +414,7 @@ class ChoiceBox(QComboBox):
         super().__init__()
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setFixedHeight(theme.px(FIELD_HEIGHT))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -417,6 +422,18 @@ class ChoiceBox(QComboBox):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()
+
+
+def _prepare_steps(box: QAbstractSpinBox, name: str) -> None:
+    box.setAccessibleName(name)
+    box.setAcceptDrops(False)
+    box.setKeyboardTracking(False)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.setFixedHeight(theme.px(FIELD_HEIGHT))
+    edit = box.findChild(QLineEdit)
+    if edit is not None:
+        edit.setTextMargins(theme.px(8), 0, 0, 0)
+        edit.setAcceptDrops(False)
 
 
 def _draw_steps(box: QAbstractSpinBox) -> None:
@@ -431,10 +448,7 @@ class WholeBox(QSpinBox):
     def __init__(self, name: str, low: int, high: int) -> None:
         super().__init__()
         self.setRange(low, high)
-        self.setAccessibleName(name)
-        self.setAcceptDrops(False)
-        self.setKeyboardTracking(False)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        _prepare_steps(self, name)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -451,10 +465,7 @@ class RateBox(QDoubleSpinBox):
         super().__init__()
         self.setDecimals(6)
         self.setRange(low, high)
-        self.setAccessibleName(name)
-        self.setAcceptDrops(False)
-        self.setKeyboardTracking(False)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        _prepare_steps(self, name)
 
     def textFromValue(self, value: float) -> str:
         return self.locale().toString(float(value), "g", 6)
@@ -585,13 +596,12 @@ class Empty(QWidget):
         super().__init__()
         words = label(text, "text", wrap=True)
         words.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        words.setMinimumWidth(theme.px(320))
-        words.setMaximumWidth(theme.px(380))
+        words.setFixedWidth(theme.px(380))
         center = Qt.AlignmentFlag.AlignHCenter
         layout = column(1, spacing=8)
         layout.addWidget(IconLabel(icon, "faint", 28), 0, center)
         layout.addWidget(label(title, "emphasis"), 0, center)
-        layout.addWidget(words, 0, center)
+        layout.addLayout(row(1, words, 1))
         if action is not None:
             layout.addSpacing(theme.px(4))
             layout.addWidget(action, 0, center)

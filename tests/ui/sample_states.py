@@ -164,7 +164,8 @@ SETTINGS = (
 
 MODELS = (
     ModelRow(path="/home/me/.local/share/peerloom/models/digits-2031-05-04-1742.safetensors",
-             title="Handwritten digits", date="4 May 2031, 17:42", rounds=12, members=3, test_accuracy=0.972, size_bytes=412_000),
+             title="Handwritten digits", date="4 May 2031, 17:42",
+             rounds=12, members=3, test_accuracy=0.972, size_bytes=412_000),
     ModelRow(path="/home/me/.local/share/peerloom/models/pets-2031-05-02-0911.safetensors", title="Your own pictures",
              date="2 May 2031, 09:11", rounds=40, members=1, test_accuracy=None, size_bytes=1_630_000),
 )
@@ -339,5 +340,6 @@ def help_page() -> WindowState:
 SAMPLES = {made.__name__: made for made in (
     first, task, data_empty, data_digits, data_pets, data_reading, data_error, room_choose, room_host, room_open,
     room_join, room_joining, room_failed, room_alone, train_ready, train_blocked, training, training_crowd,
-    training_odd, trained, try_page, try_empty, models_page, models_empty, network_page, network_empty, settings_page, help_page,
+    training_odd, trained, try_page, try_empty, models_page, models_empty, network_page, network_empty, settings_page,
+    help_page,
 )}  # fmt: skip
