@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -44,6 +44,7 @@ LOW_WATER = 64 * 1024  # bytes in aiortc's buffer at which it is filled again
 HIGH_WATER = 256 * 1024  # and up to which: no control message waits behind more than this
 PACKETS_PER_SLICE = 2  # handed to aiortc before the event loop gets its turn
 FAREWELL_S = 1.0  # how long a goodbye may take to be heard
+GATHER_S = 2.0  # how long closing waits for candidates that are being gathered
 CLOSE_S = 5.0  # how long aiortc may take to close
 QUEUED_REPLIES = 10_000  # acknowledgements and pongs waiting for a peer that sends but does not read
 EARLY_PACKETS = 64  # packets that overtook the opening of the channel
@@ -164,6 +165,8 @@ class Link:
         self._channel: RTCDataChannel | None = None
         self._candidates: list[tuple[str, str]] = []  # came before the remote description
         self._remote_known = False
+        self._relay_only = False
+        self._description_lock = asyncio.Lock()
         self._packet_size = settings.packet_size
         self._reassembler = Reassembler(settings.limits, clock)
         self._control: deque[Iterator[bytes]] = deque()
@@ -191,7 +194,7 @@ class Link:
     async def offer(self) -> str:
         """Begin, and give the description for the peer. Raises SignalError when the link is closed meanwhile."""
         connection = await self._begin()
-        with self._translated("cannot be made"):
+        async with self._describing("cannot be made"):
             await connection.setLocalDescription()
         return self._local_description(connection)
 
@@ -199,7 +202,7 @@ class Link:
         """Begin with the peer's offer, and give the answer. Raises SignalError when the offer cannot be used."""
         connection = await self._begin()
         await self._take_description(connection, "offer", offer)
-        with self._translated("cannot be answered"):
+        async with self._describing("cannot be answered"):
             await connection.setLocalDescription()
         return self._local_description(connection)
 
@@ -229,7 +232,8 @@ class Link:
         self._check_alive()
         connection = self._connection = RTCPeerConnection(configuration)
         channel = self._channel = connection.createDataChannel("link", negotiated=True, id=0)
-        if configuration.iceTransportPolicy is RTCIceTransportPolicy.ALL:
+        self._relay_only = configuration.iceTransportPolicy is RTCIceTransportPolicy.RELAY
+        if not self._relay_only:
             ice.allow_loopback(connection, only=self._settings.loopback)
         channel.bufferedAmountLowThreshold = LOW_WATER
         channel.on("open", self._guarded(self._opened))
@@ -243,7 +247,9 @@ class Link:
         plain, named = ice.hold_back_names(sdp)
         takes = ice.max_message_size(sdp) or MAX_PACKET
         self._packet_size = min(self._settings.packet_size, takes, MAX_PACKET)
-        with self._translated("cannot be used"):
+        async with self._describing("cannot be used"):
+            if "\nm=application " not in plain:
+                raise ValueError("no data channel in it")
             if self._packet_size < MIN_PACKET:
                 raise ValueError(f"packets of {self._packet_size} bytes are too small")
             await connection.setRemoteDescription(RTCSessionDescription(sdp=plain, type=kind))
@@ -271,22 +277,25 @@ class Link:
 
     def _local_description(self, connection: RTCPeerConnection) -> str:
         self._check_alive()
-        if not ice.gathered(connection):
-            self.offline = not self._settings.loopback
-            self._end(How.UNREACHED, "no network address")
+        self.offline = ice.is_offline(connection) and not (self._relay_only or self._settings.loopback)
+        if not ice.gathered(connection):  # aiortc would stay "new" for ever, without an event
+            self._end(How.UNREACHED, "no relay gave an address" if self._relay_only else "no network address")
             self._check_alive()
-        self.offline = ice.is_offline(connection) and not self._settings.loopback
         return str(connection.localDescription.sdp)
 
-    @contextlib.contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        """aiortc's parser and state checks raise many kinds of errors on what a peer sends: all become one."""
-        try:
-            yield
-        except Exception as error:
-            log.info("%s: description %s", self.peer, what, exc_info=True)
-            self._end(How.UNREACHED, f"its description {what}")
-            raise SignalError(peer=self.peer, why=f"the description {what} ({error})") from error
+    @contextlib.asynccontextmanager
+    async def _describing(self, what: str) -> AsyncIterator[None]:
+        """aiortc's parser and state checks raise many kinds of errors on what a peer sends: all become one.
+
+        The lock lets `_take_down` wait: aioice would go on opening sockets on a connection that is closed already.
+        """
+        async with self._description_lock:
+            try:
+                yield
+            except Exception as error:
+                log.info("%s: description %s", self.peer, what, exc_info=True)
+                self._end(How.UNREACHED, f"its description {what}")
+                raise SignalError(peer=self.peer, why=f"the description {what} ({error})") from error
         self._check_alive()
 
     def _check_alive(self) -> None:
@@ -534,9 +543,13 @@ class Link:
                 channel.send(short(Kind.BYE, payload=_reason_bytes(goodbye)))
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._channel_closed.wait(), FAREWELL_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._description_lock.acquire(), GATHER_S)
             if connection is not None:
-                await asyncio.wait_for(connection.close(), CLOSE_S)
                 tasks = _tasks_of(connection)
+                await asyncio.wait_for(connection.close(), CLOSE_S)
+                for task in tasks:
+                    task.cancel()
                 if tasks:
                     await asyncio.wait(tasks, timeout=CLOSE_S)
         except Exception as error:  # the peer is gone; there is nobody to whom this would matter
@@ -606,7 +619,7 @@ def _reason_bytes(reason: str) -> bytes:
 
 
 def _tasks_of(connection: RTCPeerConnection) -> list[asyncio.Task[Any]]:
-    """What still runs for this connection: aiortc cancels some of its tasks without waiting for them."""
+    """What runs in the background for this connection: aiortc and aioice end some of their tasks late, or never."""
     sctp = connection.sctp
     parts: list[Any] = [connection]
     if sctp is not None:
@@ -616,7 +629,8 @@ def _tasks_of(connection: RTCPeerConnection) -> list[asyncio.Task[Any]]:
     found = []
     for task in asyncio.all_tasks():
         frame = getattr(task.get_coro(), "cr_frame", None)
-        if frame is not None and id(frame.f_locals.get("self")) in owners:
+        names = frame.f_locals if frame is not None else {}
+        if not owners.isdisjoint((id(names.get("self")), id(getattr(names.get("protocol"), "receiver", None)))):
             found.append(task)
     return found
 

@@ -295,6 +295,8 @@ class Mesh:
     and, once it has said goodbye or broken the protocol, is left alone until it shows itself again.
     """
 
+    protocol = PROTOCOL
+
     def __init__(
         self,
         me: PeerInfo,
@@ -365,10 +367,11 @@ class Mesh:
         self._ears.clear()
         for remote in self._remotes.values():
             self._stop_timers(remote)
+        await asyncio.gather(*(link.close(reason) for link in self._links))
         tasks = list(self._tasks)
-        for task in tasks:
+        for task in tasks:  # after the links: what was cut off in the middle of gathering would leave sockets open
             task.cancel()
-        await asyncio.gather(*(link.close(reason) for link in self._links), *tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- hearing of peers ---------------------------------------------------------------------------
 
@@ -479,7 +482,7 @@ class Mesh:
         return link
 
     async def _dial(self, remote: _Remote) -> None:
-        if remote.link is not None:
+        if remote.link is not None or self._closing is not None:
             return
         link = self._new_link(remote, self._token())
         try:
@@ -490,6 +493,8 @@ class Mesh:
             link.drop("nobody could pass the offer on")
 
     async def _answer(self, remote: _Remote, offer: _Offer) -> None:
+        if self._closing is not None:
+            return
         link = self._new_link(remote, offer.attempt)
         try:
             sdp = await link.answer(offer.sdp)
@@ -517,7 +522,7 @@ class Mesh:
     def link_opened(self, link: Link) -> None:
         """LinkEvents: say hello; the peer is connected once its own has come."""
         remote = self._remotes[link.peer]
-        self._tell(link, _Hello(PROTOCOL, self._session, self.me))
+        self._tell(link, _Hello(self.protocol, self._session, self.me))
         remote.hello_timer = self._loop.call_later(self._settings.open_s, self._no_hello, remote, link)
 
     def _no_hello(self, remote: _Remote, link: Link) -> None:
@@ -600,7 +605,7 @@ class Mesh:
         except msgspec.MsgspecError:
             self._bar(remote, why)
             return
-        if remote.connected or hello.what != "hello" or hello.protocol == PROTOCOL:
+        if remote.connected or hello.what != "hello" or hello.protocol == self.protocol:
             self._bar(remote, why)
         else:
             name = str(hello.info.get("name", ""))[:MAX_TEXT] or remote.name
@@ -608,7 +613,7 @@ class Mesh:
 
     def _wrong_version(self, remote: _Remote, name: str, protocol: int, version: str) -> None:
         mine, theirs = (self.me.name, self.me.version), (name, version)
-        older, newer = (theirs, mine) if protocol < PROTOCOL else (mine, theirs)
+        older, newer = (theirs, mine) if protocol < self.protocol else (mine, theirs)
         error = VersionError(older=older[0], old=older[1], newer=newer[0], new=newer[1])
         self._fault("bad", error, remote.peer)
         remote.barred = remote.session or "?"
@@ -617,7 +622,7 @@ class Mesh:
 
     def _greeted(self, remote: _Remote, hello: _Hello) -> None:
         info = hello.info
-        if hello.protocol != PROTOCOL:
+        if hello.protocol != self.protocol:
             self._wrong_version(remote, info.name[:MAX_TEXT], hello.protocol, info.version[:MAX_TEXT])
             return
         if info.peer != remote.peer:

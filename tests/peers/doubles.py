@@ -1,0 +1,246 @@
+"""Recorders, a sealer and a rendezvous in memory for the tests of this folder. The WebRTC below is real."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from desktop.errors import PeerloomError
+from desktop.peers.ice import Servers
+from desktop.peers.link import How, Link, LinkSettings
+from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo, RendezvousListener
+from desktop.peers.packet import Kind
+
+QUICK: dict[str, Any] = {"heartbeat_s": 0.2, "silent_s": 1.0, "open_s": 8.0, "drain_s": 2.0, "loopback": True}
+
+
+class Watched:
+    """Lets a test wait for a condition: checked whenever an event comes."""
+
+    def __init__(self) -> None:
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    def changed(self) -> None:
+        for condition, future in self._waiters:
+            if not future.done() and condition():
+                future.set_result(None)
+        self._waiters = [(c, f) for c, f in self._waiters if not f.done()]
+
+    async def until(self, condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+        if condition():
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((condition, future))
+        await asyncio.wait_for(future, limit_s)
+
+
+class LinkRecorder(Watched):
+    """LinkEvents that keeps everything in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, ...]] = []
+        self.messages: list[tuple[Kind, bytes]] = []
+        self.unsent: list[int] = []
+
+    def _note(self, *call: Any) -> None:
+        self.calls.append(call)
+        self.changed()
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]
+
+    def link_opened(self, link: Link) -> None:
+        self._note("opened")
+
+    def link_closed(self, link: Link, how: How, reason: str) -> None:
+        self._note("closed", how, reason)
+
+    def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
+        self.messages.append((kind, bytes(data)))
+        self._note("message", kind, len(data), digest)
+
+    def link_sent(self, link: Link, token: int) -> None:
+        self._note("sent", token)
+
+    def link_failed(self, link: Link, token: int, reason: str) -> None:
+        self._note("failed", token, reason)
+
+    def link_unsent(self, link: Link, size: int) -> None:
+        self.unsent.append(size)
+        self.changed()
+
+
+def make_link(peer: str = "peer", **changes: Any) -> tuple[Link, LinkRecorder]:
+    recorder = LinkRecorder()
+    settings = LinkSettings(**{**QUICK, **changes})
+    return Link(peer, recorder, settings, Servers((), ()), time.monotonic), recorder
+
+
+async def opened_pair(**changes: Any) -> tuple[Link, LinkRecorder, Link, LinkRecorder]:
+    """Two links, connected with each other on loopback."""
+    a, heard_a = make_link("b", **changes)
+    b, heard_b = make_link("a", **changes)
+    await a.accept(await b.answer(await a.offer()))
+    await heard_a.until(lambda: bool(heard_a.of("opened")))
+    await heard_b.until(lambda: bool(heard_b.of("opened")))
+    return a, heard_a, b, heard_b
+
+
+def cut(link: Link) -> None:
+    """Kill the sockets below a link, as when a computer vanishes: no goodbye reaches anybody."""
+    assert link._connection is not None
+    assert link._connection.sctp is not None
+    for protocol in link._connection.sctp.transport.transport._connection._protocols:
+        protocol.transport.abort()
+
+
+async def close_all(*links: Link) -> None:
+    await asyncio.gather(*(link.close("test over") for link in links))
+
+
+class NotAuthentic(PeerloomError):
+    """Altered on the way."""
+
+
+class HashSealer:
+    """Authenticates with a key, and hides nothing: enough to see that altered signalling is refused."""
+
+    def __init__(self, me: str, key: bytes = b"room") -> None:
+        self.me = me
+        self.key = key
+
+    def _tag(self, sender: str, to: str, plain: bytes) -> bytes:
+        return hmac.new(self.key, f"{sender}>{to}:".encode() + plain, hashlib.sha256).digest()
+
+    def seal(self, to: str, plain: bytes) -> bytes:
+        return self._tag(self.me, to, plain) + plain
+
+    def open(self, sender: str, sealed: bytes) -> bytes:
+        tag, plain = sealed[:32], sealed[32:]
+        if not hmac.compare_digest(tag, self._tag(sender, self.me, plain)):
+            raise NotAuthentic
+        return plain
+
+
+class Place:
+    """A rendezvous in memory. `introduces` says who sees whom; `alter` may change what passes."""
+
+    def __init__(self, introduces: Callable[[str, str], bool] = lambda a, b: True) -> None:
+        self.introduces = introduces
+        self.alter: Callable[[bytes], bytes] = lambda payload: payload
+        self.doors: dict[str, Door] = {}
+        self.passed = 0
+        self.untold: set[str] = set()  # these can be reached and reach, but are told of nobody
+
+    def door(self, me: str) -> Door:
+        door = self.doors[me] = Door(self, me)
+        for other in self.doors.values():
+            if other is not door and self.introduces(me, other.me):
+                if other.me not in self.untold:
+                    for listener in other.listeners:
+                        listener.peer_seen(me)
+        return door
+
+    def end(self) -> None:
+        doors, self.doors = list(self.doors.values()), {}
+        for door in doors:
+            for listener in door.listeners:
+                listener.closed("the host left")
+
+
+class Door:
+    """One member's side of a Place."""
+
+    def __init__(self, place: Place, me: str) -> None:
+        self.place = place
+        self.me = me
+        self.listeners: list[RendezvousListener] = []
+
+    @property
+    def peers(self) -> frozenset[str]:
+        others = self.place.doors.values()
+        return frozenset(o.me for o in others if o.me != self.me and self.place.introduces(self.me, o.me))
+
+    def subscribe(self, listener: RendezvousListener) -> None:
+        self.listeners.append(listener)
+        for peer in sorted(self.peers) if self.me not in self.place.untold else ():
+            asyncio.get_running_loop().call_soon(listener.peer_seen, peer)
+
+    def send(self, to: str, payload: bytes) -> bool:
+        if to not in self.peers:
+            return False
+        self.place.passed += 1
+        for listener in self.place.doors[to].listeners:
+            asyncio.get_running_loop().call_soon(listener.signal, self.me, self.place.alter(payload))
+        return True
+
+
+class MeshRecorder(Watched):
+    """MeshEvents that keeps everything in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, ...]] = []
+        self.faults: list[tuple[str, str, str]] = []
+        self.messages: list[tuple[str, bytes, bytes]] = []
+        self.unsent_now: dict[str, int] = {}
+
+    def _note(self, *call: Any) -> None:
+        self.calls.append(call)
+        self.changed()
+
+    def of(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]
+
+    def peer_connected(self, peer: str, info: PeerInfo) -> None:
+        self._note("connected", peer, info)
+
+    def peer_lost(self, peer: str, reason: str) -> None:
+        self._note("lost", peer, reason)
+
+    def received(self, peer: str, data: memoryview, digest: bytes) -> None:
+        self.messages.append((peer, bytes(data), digest))
+        self._note("received", peer)
+
+    def sent(self, peer: str, token: int) -> None:
+        self._note("sent", peer, token)
+
+    def failed(self, peer: str, token: int, reason: str) -> None:
+        self._note("failed", peer, token, reason)
+
+    def unsent(self, peer: str, size: int) -> None:
+        self.unsent_now[peer] = size
+        self.changed()
+
+    def fault(self, severity: str, text: str, peer: str) -> None:
+        self.faults.append((severity, text, peer))
+        self.changed()
+
+
+class Member:
+    """A mesh with its recorder."""
+
+    def __init__(self, peer: str, place: Place | None = None, key: bytes = b"room", **changes: Any) -> None:
+        self.peer = peer
+        self.heard = MeshRecorder()
+        info = PeerInfo(peer, f"Member {peer.upper()}", "cpu", "0.1")
+        settings = MeshSettings(**{**QUICK, **changes})
+        self.mesh = Mesh(info, self.heard, HashSealer(peer, key), settings, random.Random(peer))
+        if place is not None:
+            self.mesh.add_rendezvous(place.door(peer))
+
+    async def connected_to(self, *peers: str) -> None:
+        await self.heard.until(lambda: self.mesh.connected == set(peers))
+
+    def row(self, peer: str) -> LinkRow:
+        return next(row for row in self.mesh.rows() if row.peer == peer)
+
+
+async def close_members(*members: Member) -> None:
+    await asyncio.gather(*(member.mesh.close("test over") for member in members))

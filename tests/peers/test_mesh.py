@@ -1,0 +1,423 @@
+"""Meshes over real WebRTC on loopback: who dials whom, relaying, sealing, loss and return, bounds, sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from desktop.errors import NoNetworkError
+from desktop.peers import mesh as mesh_module
+from desktop.peers.link import Link
+from desktop.peers.mesh import SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
+from desktop.peers.packet import Kind, digest_of
+from tests.peers.doubles import QUICK, Member, Place, close_members, cut
+
+
+def not_bc(a: str, b: str) -> bool:
+    return {a, b} != {"b", "c"}
+
+
+def link_of(member: Member, peer: str) -> Link:
+    link = member.mesh._remotes[peer].link
+    assert link is not None
+    return link
+
+
+def vanish(member: Member) -> None:
+    """The program is gone without a word: its sockets closed, its rendezvous deaf, its timers stopped."""
+    member.mesh._ears.clear()
+    for remote in member.mesh._remotes.values():
+        member.mesh._stop_timers(remote)
+        remote.barred = "?"
+        if remote.link is not None:
+            cut(remote.link)
+
+
+# -- finding each other -----------------------------------------------------------------------------
+
+
+async def test_three_members_connect_and_know_each_other() -> None:
+    place = Place()
+    members = [Member(peer, place) for peer in "abc"]
+    for member in members:
+        await member.connected_to(*({"a", "b", "c"} - {member.peer}))
+    a = members[0]
+    assert {call[1:] for call in a.heard.of("connected")} == {
+        ("b", PeerInfo("b", "Member B", "cpu", "0.1")), ("c", PeerInfo("c", "Member C", "cpu", "0.1")),
+    }
+    row = a.row("b")
+    assert (row.name, row.backend, row.state, row.path) == ("Member B", "cpu", "open", "direct")
+    await close_members(*members)
+    for member in members:
+        assert len(member.heard.of("connected")) == len(member.heard.of("lost")) == 2
+        assert member.heard.faults == []
+
+
+async def test_one_offer_for_each_pair() -> None:
+    """The smaller id offers; nothing crosses, whoever comes first."""
+    place = Place()
+    late = Member("b", place)
+    early = Member("a", place)
+    await early.connected_to("b")
+    await late.connected_to("a")
+    assert place.passed == 2  # an offer and an answer
+    await close_members(early, late)
+
+
+async def test_the_larger_id_asks_for_an_offer_when_none_comes() -> None:
+    place = Place()
+    place.untold.add("a")  # the one who should offer does not know of the other
+    a, b = Member("a", place), Member("b", place)
+    await b.connected_to("a")
+    await a.connected_to("b")
+    await close_members(a, b)
+
+
+async def test_members_relay_signalling_when_the_rendezvous_is_gone() -> None:
+    place = Place(not_bc)
+    a = Member("a", place)
+    b = Member("b", place)
+    await a.connected_to("b")
+    c = Member("c", place)
+    await a.connected_to("b", "c")
+    place.end()
+    await b.connected_to("a", "c")
+    await c.connected_to("a", "b")
+    data = os.urandom(100_000)
+    b.mesh.send("c", data, digest_of(data), bulk=True, token=5)
+    await c.heard.until(lambda: c.heard.messages == [("b", data, digest_of(data))])
+    await close_members(a, b, c)
+
+
+async def test_altered_offers_are_refused_and_said() -> None:
+    place = Place()
+    place.alter = lambda payload: payload[:-1] + bytes([payload[-1] ^ 1])
+    a, b = Member("a", place, open_s=0.5), Member("b", place, open_s=0.5)
+    await b.heard.until(lambda: ("care", "Altered on the way.", "a") in b.heard.faults)
+    assert b.mesh.connected == frozenset()
+    await a.heard.until(lambda: any("cannot be reached" in text for _, text, _ in a.heard.faults))
+    place.alter = lambda payload: payload
+    await a.connected_to("b")
+    await close_members(a, b)
+
+
+async def test_other_key_cannot_come_in() -> None:
+    place = Place()
+    a, thief = Member("a", place, open_s=0.5), Member("b", place, key=b"guessed", open_s=0.5)
+    await thief.heard.until(lambda: len(thief.heard.faults) >= 1)
+    await a.heard.until(lambda: any(fault[0] == "care" for fault in a.heard.faults))
+    assert a.mesh.connected == thief.mesh.connected == frozenset()
+    await close_members(a, thief)
+
+
+# -- messages ---------------------------------------------------------------------------------------
+
+
+async def test_messages_are_acknowledged_and_counted() -> None:
+    place = Place()
+    a, b = Member("a", place), Member("b", place)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    big, small = os.urandom(1_000_000), b""
+    a.mesh.send("b", big, digest_of(big), bulk=True, token=1)
+    a.mesh.send("b", small, digest_of(small), bulk=False, token=2)
+    await a.heard.until(lambda: len(a.heard.of("sent")) == 2 and a.heard.unsent_now["b"] == 0)
+    assert [call[2] for call in a.heard.of("sent")] == [2, 1]
+    assert b.heard.messages == [("a", small, digest_of(small)), ("a", big, digest_of(big))]
+    a.mesh.send("nobody", b"x", digest_of(b"x"), bulk=False, token=3)
+    assert a.heard.of("failed") == []  # never from within send
+    await a.heard.until(lambda: a.heard.of("failed") == [("failed", "nobody", 3, "not connected")])
+    await close_members(a, b)
+
+
+async def test_digest_is_passed_on_unchecked() -> None:
+    """The trainer's side checks it, off the thread of the window."""
+    place = Place()
+    a, b = Member("a", place), Member("b", place)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    a.mesh.send("b", b"data", bytes(16), bulk=True, token=1)
+    await b.heard.until(lambda: b.heard.messages == [("a", b"data", bytes(16))])
+    await close_members(a, b)
+
+
+# -- leaving, loss and return -------------------------------------------------------------------------
+
+
+async def test_goodbye_is_not_a_loss() -> None:
+    place = Place()
+    members = a, b, c = [Member(peer, place) for peer in "abc"]
+    for member in members:
+        await member.connected_to(*({"a", "b", "c"} - {member.peer}))
+    del place.doors["c"]
+    await c.mesh.close("the window was closed")
+    await c.mesh.close("again")
+    await a.connected_to("b")
+    await b.connected_to("a")
+    assert a.heard.of("lost") == [("lost", "c", "the window was closed")]
+    assert [row.peer for row in a.mesh.rows()] == ["b"]
+    await asyncio.sleep(1.0)  # nobody dials it again
+    assert a.heard.faults == b.heard.faults == []
+    await close_members(a, b)
+
+
+async def test_lost_link_is_rebuilt_and_said() -> None:
+    place = Place()
+    a, b, c = members = [Member(peer, place) for peer in "abc"]
+    for member in members:
+        await member.connected_to(*({"a", "b", "c"} - {member.peer}))
+    began = time.monotonic()
+    cut(link_of(b, "a"))
+    await a.heard.until(lambda: bool(a.heard.of("lost")), 5)
+    assert time.monotonic() - began < QUICK["silent_s"] + 1
+    assert a.heard.of("lost") == [("lost", "b", "silent for 1 s")]
+    await a.connected_to("b", "c")
+    await b.connected_to("a", "c")
+    (severity, text, peer), *_ = a.heard.faults
+    assert (severity, peer) == ("info", "b")
+    assert text.startswith("Member B was lost (silent for 1 s); continuing with 1 connected peer. Next try in ")
+    assert len(a.heard.of("connected")) == 3
+    assert len(a.heard.of("lost")) == 1
+    await close_members(*members)
+
+
+async def test_restarted_program_is_let_in_at_once() -> None:
+    place = Place()
+    a, b = Member("a", place), Member("b", place)
+    await a.connected_to("b")
+    vanish(b)
+    again = Member("b", place)  # the same id, before anybody has noticed
+    await again.connected_to("a")
+    await a.connected_to("b")
+    assert [call[0] for call in a.heard.calls] == ["connected", "lost", "connected"]
+    await close_members(a, b, again)
+
+
+async def test_gone_for_good_is_tried_less_and_less_and_said() -> None:
+    place = Place()
+    a, b = Member("a", place, open_s=0.3), Member("b", place)
+    await a.connected_to("b")
+    vanish(b)
+    await a.heard.until(lambda: bool(a.heard.of("lost")), 5)
+    assert a.row("b").state == "lost"
+    assert a.row("b").next_try_s is not None
+    await a.heard.until(lambda: a.row("b").tries >= 3, 10)
+    severity, text, peer = a.heard.faults[-1]
+    assert (severity, peer) == ("care", "b")
+    assert text.startswith("Member B cannot be reached (no answer within 0.3 s), and nobody else is connected.")
+    await close_members(a, b)
+
+
+async def test_nobody_lists_it_nobody_tries() -> None:
+    place = Place()
+    a, b = Member("a", place, open_s=0.3), Member("b", place)
+    await a.connected_to("b")
+    vanish(b)
+    place.end()
+    await a.heard.until(lambda: bool(a.heard.of("lost")), 5)
+    assert a.row("b").next_try_s is None
+    assert a.heard.faults[-1][1].endswith("It is tried again when somebody hears of it.")
+    await close_members(a, b)
+
+
+# -- the room itself --------------------------------------------------------------------------------
+
+
+async def test_end_of_the_rendezvous_is_said_by_what_it_means() -> None:
+    place = Place()
+    a, b, alone = Member("a", place), Member("b", place), Member("z", Place())
+    await a.connected_to("b")
+    await b.connected_to("a")
+    place.end()
+    alone_place = alone.mesh._ears[0].rendezvous.place  # type: ignore[attr-defined]
+    alone_place.end()
+    assert a.heard.faults == [
+        ("info", "The way into the room is closed (the host left). The members who are connected stay connected.", "")
+    ]
+    assert alone.heard.faults[0][0] == "bad"
+    assert "training alone goes on" in alone.heard.faults[0][1]
+    assert a.mesh.connected == {"b"}
+    await close_members(a, b, alone)
+
+
+async def test_more_members_than_allowed() -> None:
+    place = Place()
+    a = Member("a", place, max_peers=3)
+    others = [Member(peer, place) for peer in "bcd"]
+    await a.heard.until(lambda: any("more than 3 members" in text for _, text, _ in a.heard.faults))
+    assert len(a.mesh.rows()) == 2
+    await close_members(a, *others)
+
+
+async def test_no_network_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aioice.ice.get_host_addresses", lambda use_ipv4, use_ipv6: [])
+    place = Place()
+    a = Member("a", place, loopback=False, open_s=0.4)
+    place.door("b")  # known, but does not answer
+    await a.heard.until(lambda: a.heard.faults == [("bad", NoNetworkError().sentence, "b")])
+    await close_members(a)
+
+
+async def test_room_on_one_computer_works_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aioice.ice.get_host_addresses", lambda use_ipv4, use_ipv6: [])
+    place = Place()
+    a, b = Member("a", place, loopback=False), Member("b", place, loopback=False)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    await close_members(a, b)
+
+
+async def test_close_while_dialling() -> None:
+    place = Place()
+    members = [Member(peer, place) for peer in "abcd"]
+    await asyncio.sleep(0.005)
+    await close_members(*members)
+    for member in members:
+        assert len(member.heard.of("connected")) == len(member.heard.of("lost"))
+
+
+async def test_close_before_anything() -> None:
+    a = Member("a")
+    await a.mesh.close("never mind")
+    assert a.heard.calls == []
+
+
+# -- peers that misbehave -----------------------------------------------------------------------------
+
+
+async def pair(**changes: Any) -> tuple[Member, Member]:
+    place = Place()
+    a, b = Member("a", place, **changes), Member("b", place, **changes)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    return a, b
+
+
+async def test_dropped_peer_stays_out_and_both_hear_why() -> None:
+    a, b = await pair()
+    a.mesh.drop("b", "a contribution of the wrong shape")
+    await b.heard.until(lambda: bool(b.heard.of("lost")))
+    assert a.heard.of("lost") == [("lost", "b", "the protocol was broken: a contribution of the wrong shape")]
+    assert b.heard.of("lost")[0][2] == "the protocol was broken: a contribution of the wrong shape"
+    assert a.heard.faults == [
+        ("bad", "Member B sent something that this version of Peerloom does not understand: "
+                "a contribution of the wrong shape. The link to it was closed.", "b")
+    ]
+    await asyncio.sleep(1.0)
+    assert a.mesh.connected == b.mesh.connected == frozenset()
+    assert a.mesh.rows() == ()
+    await close_members(a, b)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xc1 no message pack",
+        msgspec.msgpack.encode({"what": "unheard of"}),
+        msgspec.msgpack.encode({"what": "members", "peers": ["x"] * 300}),
+        msgspec.msgpack.encode({"what": "hello", "protocol": 1, "session": "s",
+                                "info": {"peer": "b", "name": "B", "backend": "", "version": ""}}),
+    ],
+)
+async def test_room_messages_that_make_no_sense(said: bytes) -> None:
+    a, b = await pair()
+    link_of(b, "a").send(Kind.ROOM, said, digest_of(said))
+    await a.heard.until(lambda: bool(a.heard.of("lost")))
+    assert [(fault[0], fault[2]) for fault in a.heard.faults] == [("bad", "b")]
+    await close_members(a, b)
+
+
+class Impostor(Mesh):
+    """Says in its hello that it is somebody else."""
+
+    def link_opened(self, link: Link) -> None:
+        self.me = PeerInfo("somebody", "Somebody", "cpu", "0.1")
+        super().link_opened(link)
+
+
+class FutureMesh(Mesh):
+    protocol = 2
+
+
+class AlienMesh(Mesh):
+    """Greets in a form that only later versions know."""
+
+    def link_opened(self, link: Link) -> None:
+        hello = msgspec.msgpack.encode({"what": "hello", "protocol": 9, "info": {"name": "Alien", "version": "9.0"}})
+        link.send(Kind.ROOM, hello, digest_of(hello))
+
+
+class EagerMesh(Mesh):
+    """Sends before the hello."""
+
+    def link_opened(self, link: Link) -> None:
+        link.send(Kind.TRAINER, b"x", digest_of(b"x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Impostor, "it says it is somebody"),
+        (FutureMesh, "Member A uses an older version of Peerloom (0.1) than Member B (0.1)."),
+        (AlienMesh, "Member A uses an older version of Peerloom (0.1) than Alien (9.0)."),
+        (EagerMesh, "a message before the hello"),
+    ],
+)
+async def test_hello_decides(kind: type[Mesh], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    a = Member("a", place)
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.peers.doubles.Mesh", kind)
+        b = Member("b", place)
+    await a.heard.until(lambda: any(text in each for _, each, _ in a.heard.faults))
+    assert a.heard.faults[0][0] == "bad"
+    await asyncio.sleep(0.3)
+    assert a.mesh.connected == frozenset()
+    assert a.heard.of("connected") == []
+    await close_members(a, b)
+
+
+async def test_a_peer_without_a_hello_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Mesh):
+        def link_opened(self, link: Link) -> None:
+            pass
+
+        def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
+            pass
+
+    place = Place()
+    a = Member("a", place, open_s=0.5)
+    monkeypatch.setattr("tests.peers.doubles.Mesh", Silent)
+    b = Member("b", place)
+    await a.heard.until(lambda: any("no hello" in text for _, text, _ in a.heard.faults))
+    await close_members(a, b)
+
+
+async def test_relaying_is_bounded() -> None:
+    place = Place(not_bc)
+    a, b, c = members = [Member(peer, place) for peer in "abc"]
+    await a.connected_to("b", "c")
+    await b.connected_to("a", "c")
+    await c.connected_to("a", "b")
+    opened: list[bytes] = []
+    sealer: Any = c.mesh._sealer
+    monitored = sealer.open
+    sealer.open = lambda sender, sealed: opened.append(sealed) or monitored(sender, sealed)
+    link = link_of(b, "a")
+    b.mesh._tell(link, _Forward("c", bytes(mesh_module.MAX_SIGNAL + 1)))
+    for number in range(SIGNAL_BURST + 500):
+        b.mesh._tell(link, _Forward("c", number.to_bytes(40, "big")))
+    b.mesh._tell(link, _Members(("a", "c")))
+    data = b"after the flood"
+    b.mesh.send("a", data, digest_of(data), bulk=True, token=1)
+    await b.heard.until(lambda: bool(b.heard.of("sent")))
+    await asyncio.sleep(0.2)
+    assert 100 < len(opened) < SIGNAL_BURST + 100
+    assert max(map(len, opened)) == 40
+    assert len(c.heard.faults) == 1  # the same sentence once
+    await close_members(*members)
