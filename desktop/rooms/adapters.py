@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 
 import ifaddr
 
@@ -30,6 +31,19 @@ def local_addresses(loopback: bool = False) -> tuple[str, ...]:
                 ranked.append((rank, text))
     ranked.sort(key=lambda each: each[0])
     return tuple(dict.fromkeys(text for _, text in ranked))[:MOST] or ("127.0.0.1",)
+
+
+def near_first(addresses: Iterable[str]) -> list[str]:
+    """Somebody's addresses, first those in a network that this computer is in as well; IPv4 before IPv6."""
+    networks = [ipaddress.ip_network(f"{text}/{entry.network_prefix}", strict=False)
+                for adapter in ifaddr.get_adapters() for entry in adapter.ips
+                for text in [entry.ip if isinstance(entry.ip, str) else entry.ip[0].partition("%")[0]]]
+
+    def far(text: str) -> tuple[bool, int]:
+        ip = ipaddress.ip_address(text.partition("%")[0])
+        return not any(ip in network for network in networks), ip.version
+
+    return sorted(addresses, key=far)
 
 
 def _rank(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int | None:
