@@ -17,6 +17,9 @@ from desktop.ui.theme import theme
 from desktop.ui.widgets import Card, LineMark, label, number_label, row, set_text
 
 
+MOST_POINTS = 300
+
+
 @dataclass(frozen=True)
 class Line:
     """How one line looks: its name in the legend, its token, and its stroke (not told apart by colour alone)."""
@@ -32,11 +35,11 @@ class PlainAxis(pg.AxisItem):
     """An axis that is only its numbers; the last one stays inside the picture."""
 
     def drawPicture(self, p: QPainter, axisSpec: object, tickSpecs: object, textSpecs: list[tuple]) -> None:
-        bounds = self.boundingRect()
+        right = self.rect().right()
         p.setFont(self.style["tickFont"] or self.font())
         p.setPen(self.textPen())
         for rect, flags, text in textSpecs:
-            rect.moveRight(min(rect.right(), bounds.right()))
+            rect.moveRight(min(rect.right(), right))
             p.drawText(rect, int(flags), text)
 
 
@@ -49,6 +52,8 @@ class Chart(Card):
         self._title, self._lines, self._top = title, lines, top
         self._curves: tuple[Curve, ...] = tuple(Curve() for _ in lines)
         self._x_end = 0.0
+        self._x_max = 1.0
+        self._ends = (0.0, 0.0)
         self._at: float | None = None
         self._legend(title)
         self._plot()
@@ -65,21 +70,22 @@ class Chart(Card):
             return
         self._curves, self._x_end = curves, x_end
         for i in changed:
-            self._items[i].setData(_floats(curves[i].x), _floats(curves[i].y))
+            self._items[i].setData(_thinned(curves[i].x), _thinned(curves[i].y))
         self._draw_axes(x_end)
         self._read_out()
 
     # -- building
 
     def _legend(self, title: str) -> None:
-        head = row(label(title, "strong"), spacing=14)
+        head = row(label(title, "strong"), spacing=11)
         self.values = []
         for line in self._lines:
             value = number_label(line.name)
             self.values.append(value)
-            head.addLayout(row(LineMark(line.token, dashed=line.dashed, thin=line.width < 2), value, spacing=6))
+            head.addLayout(row(LineMark(line.token, dashed=line.dashed, thin=line.width < 2), value, spacing=5))
         head.addStretch(1)
         self.place = number_label("")
+        self.place.hide()
         head.addWidget(self.place)
         self.body.addLayout(head)
 
@@ -133,8 +139,12 @@ class Chart(Card):
 
     def _draw_axes(self, x_end: float) -> None:
         last = max((curve.x[-1] for curve in self._curves if curve.x), default=0.0)
-        self._x_max = max(x_end, last, 1.0)
         top = self._top if self._top is not None else _above(self._curves)
+        ends = max(x_end, last, 1.0), top
+        if ends == self._ends:
+            return
+        self._ends = ends
+        self._x_max = ends[0]
         item = self.plot.getPlotItem()
         item.setXRange(0, self._x_max, padding=0.0)
         item.setYRange(0, top, padding=0.03)
@@ -171,6 +181,7 @@ class Chart(Card):
             shown = number(_value_at(curve, self._at), 3)
             set_text(value, f"{line.name} {shown}")
         set_text(self.place, "" if self._at is None else self.tr("step {n}").format(n=number(self._at)))
+        self.place.setVisible(self._at is not None)
         self.plot.setAccessibleDescription(", ".join(value.text() for value in self.values))
 
 
@@ -181,8 +192,11 @@ def legend_mark(token: str, text: str) -> QWidget:
     return made
 
 
-def _floats(values: tuple[float, ...]) -> list[float]:
-    return [float(value) for value in values]
+def _thinned(values: tuple[float, ...]) -> list[float]:
+    """Every n-th value and the last, as many as can be told apart; drawing more costs the window its fluency."""
+    step = -(-len(values) // MOST_POINTS) or 1
+    last = values[-1:] if (len(values) - 1) % step else ()
+    return [float(value) for value in (*values[::step], *last)]
 
 
 def _value_at(curve: Curve, x: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from desktop.state import WindowState
 from desktop.ui.theme import theme
@@ -19,7 +19,12 @@ class HelpPage(Page):
         left = column(self._card(self.tr("How it works"), self._how()),
                       self._card(self.tr("Words"), self._words()), 1, spacing=14)
         right = column(self._shared(), self._keys(), 1, spacing=14)
-        both = row(left, right, spacing=14)
+        both = row(spacing=14)
+        for side in (left, right):
+            half = QWidget()
+            half.setLayout(side)
+            half.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            both.addWidget(half)
         both.setStretch(0, 1)
         both.setStretch(1, 1)
         content = QWidget()
@@ -92,10 +97,8 @@ class HelpPage(Page):
                 ("Alt+1 … Alt+5", self.tr("Task, Data, Room, Train, Try")),
                 ("F1", self.tr("this page")))
         for place, (key, text) in enumerate(keys):
-            line, side = place % 3, place // 3
-            grid.addLayout(row(label(key, "key"), 1), line, 2 * side)
-            grid.addWidget(label(text, "text"), line, 2 * side + 1)
+            grid.addLayout(row(label(key, "key"), 1), place, 0)
+            grid.addWidget(label(text, "text"), place, 1)
         grid.setColumnStretch(1, 1)
-        grid.setColumnStretch(3, 1)
         card.body.addLayout(grid)
         return card

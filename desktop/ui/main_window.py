@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.intents import BeginJoin, BeginRoom, GoTo, Intent, Quit
-from desktop.state import STEPS, WindowState
+from desktop.state import PAGES, STEPS, WindowState
 from desktop.ui.data_page import DataPage
 from desktop.ui.drop import DropOverlay, Meaning
 from desktop.ui.first_page import FirstPage
@@ -108,6 +108,14 @@ class MainWindow(QWidget):
             self._pages[name] = made
             self.stack.addWidget(made)
         return self._pages[name]
+
+    def warm_up(self) -> None:
+        """Make all pages now, so that no later click waits for one. Takes half a second: call it early."""
+        for name in PAGES:
+            self.page(name)
+        train = self.page("train")
+        train.resize(self.stack.size())
+        train.grab()  # its first painting is the slow one
 
     def allow_close(self) -> None:
         """Everything is shut down: close now."""

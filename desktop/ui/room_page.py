@@ -173,7 +173,7 @@ class _OpenFace(QWidget):
         card = Card(padding=20, spacing=14)
         card.setFixedWidth(theme.px(560))
         told = label(self.tr("This window becomes the place where others knock. They need the link, the QR code or a "
-                             "short code that you see next. Once they are in, the room lives on without you."), "text",
+                             "short code that you see next. The room lives on when you leave."), "text",
                      wrap=True)
         card.body.addWidget(told)
         card.body.addLayout(row(before, self.start_members, label(self.tr("members are ready, you among them")), 1))
@@ -351,7 +351,8 @@ class _InsideFace(QWidget):
             words.append(self.tr("leader"))
         if member.backend:
             words.append(member.backend.upper() if len(member.backend) <= 4 else member.backend)
-        words.append(self.tr("lost") if lost else self.tr("here"))
+        if lost:
+            words.append(self.tr("lost"))
         line = row(Dot("bad" if lost else "good"), ElidedLabel(member.name, "body"),
                    label(" · ".join(words), "quiet"), spacing=8)
         line.setStretch(1, 1)

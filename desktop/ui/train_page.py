@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.intents import GoTo, Leave, Start, Stop
 from desktop.state import Curves, SessionState, WindowState
@@ -128,13 +128,15 @@ class DigestCard(Card):
         super().__init__(padding=16, spacing=2)
         self.body.setContentsMargins(theme.px(16), theme.px(11), theme.px(16), theme.px(11))
         self.title = ElidedLabel("", "strong")
-        self.note = number_label()
+        self.note = ElidedLabel("", "quiet")
 
     def build(self, on_help: object) -> None:
         """Lay out, with the way to the page that says what is shared."""
-        more = button(self.tr("what do the others learn?"), on_help, "link")  # type: ignore[arg-type]
+        more = button(self.tr("What is shared?"), on_help, "link")  # type: ignore[arg-type]
         self.body.addWidget(self.title)
-        self.body.addLayout(row(self.note, more, 1, spacing=6))
+        line = row(self.note, more, spacing=8)
+        line.setStretch(0, 1)
+        self.body.addLayout(line)
 
     def show_session(self, session: SessionState) -> None:
         """Say who holds what."""
@@ -157,6 +159,14 @@ class DigestCard(Card):
         self.note.setVisible(bool(note))
 
 
+def _side(layout: QVBoxLayout) -> QWidget:
+    """A column whose width follows the window's, not its content."""
+    made = QWidget()
+    made.setLayout(layout)
+    made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+    return made
+
+
 class TrainPage(Page):
     """The page where one stays while training."""
 
@@ -175,9 +185,9 @@ class TrainPage(Page):
         self.log.closed.connect(self._toggle_log)
         right = column(self.members, self.digest, spacing=14)
         right.setStretch(0, 1)
-        body = row(spacing=14)
-        body.addLayout(self._left(), 7)
-        body.addLayout(right, 4)
+        body = row(_side(self._left()), _side(right), spacing=14)
+        body.setStretch(0, 7)
+        body.setStretch(1, 4)
         content = QWidget()
         content.setLayout(body)
         self.bodies = QStackedWidget()
@@ -217,9 +227,9 @@ class TrainPage(Page):
         self.try_it = self.head.add(button(self.tr("Try the model"), lambda: self.send(GoTo("try")), "primary"))
 
     def _build_charts(self) -> None:
-        mine = Line(self.tr("mine"), "mine", width=1.2, alpha=0.7)
-        mine_validation = Line(self.tr("mine, validation"), "mine", dashed=True)
-        room = Line(self.tr("room, validation"), "room")
+        mine = Line(self.tr("mine"), "mine", width=1.0, alpha=0.75)
+        mine_validation = Line(self.tr("my validation"), "mine", dashed=True)
+        room = Line(self.tr("room validation"), "room")
         self.loss = Chart(self.tr("Loss"), (mine, mine_validation, room))
         self.accuracy = Chart(self.tr("Accuracy"), (mine, mine_validation, room), top=1.0)
 

@@ -31,7 +31,7 @@ from desktop.ui.widgets import (
     set_text,
 )
 
-_PICTURE_SIDE = 232
+_PICTURE_SIDE = 208
 _SAMPLE_SIDE = 44
 
 
