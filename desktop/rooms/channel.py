@@ -38,7 +38,7 @@ log.addFilter(lambda record: _demote(record))
 def _demote(record: logging.LogRecord) -> bool:
     """Port scanners and broken guests are no errors of ours: what websockets says of them is for debugging."""
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
-    return True
+    return log.isEnabledFor(logging.DEBUG)
 
 
 # Of both ends. Compression would cost memory and time; what travels is sealed and does not compress.

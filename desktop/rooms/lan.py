@@ -342,10 +342,10 @@ class LanGuest:
     """A guest's side; a Rendezvous. Made by `join`. Does not come back by itself once its host has gone: members
     who are linked pass signalling on for each other."""
 
-    def __init__(self, me: str, channel: Channel, welcome: Welcome, address: str) -> None:
+    def __init__(self, me: str, host: str, channel: Channel, welcome: Welcome, address: str) -> None:
         self.me = me
         self.info = welcome.info
-        self.host = welcome.info.host_peer
+        self.host = host  # the host's peer id
         self.address = address  # where the host answered
         self.clock_ahead_s = welcome.time - time.time()  # of the host's clock, to the round trip's time
         self._channel = channel
@@ -353,7 +353,6 @@ class LanGuest:
         for peer in welcome.peers:
             if peer != me:
                 self._listeners.seen(peer)
-        self._left = False
         self._task = asyncio.create_task(self._run())
 
     def clock(self) -> float:
@@ -374,7 +373,6 @@ class LanGuest:
 
     async def close(self) -> None:
         """Leaves the rendezvous. Links between members are not touched."""
-        self._left = True
         self._listeners.closed("this window left")
         await self._channel.websocket.close()
         await asyncio.wait([self._task])
@@ -486,4 +484,4 @@ async def _introduce(websocket: ClientConnection, address: str, invite: Invite, 
         raise RoomRefusedError(why=door.REASONS["key"]) from None
     if not isinstance(welcome, Welcome):
         raise ChannelError("it did not welcome")
-    return LanGuest(me, channel, welcome, address)
+    return LanGuest(me, answer.peer, channel, welcome, address)

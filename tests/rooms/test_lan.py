@@ -684,3 +684,13 @@ def test_a_channel_refuses_what_is_out_of_order() -> None:
             guest.open(records[0])
 
     asyncio.run(check())
+
+
+async def test_what_websockets_says_of_broken_guests_is_for_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    async with room(limits=Limits(hello_s=0.2)) as host:
+        reader, writer = await asyncio.open_connection("127.0.0.1", host.port)
+        writer.write(b"no HTTP at all\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        await shut(writer)
+    assert [record.name for record in caplog.records if record.levelname != "DEBUG"] == []
