@@ -250,6 +250,8 @@ class Link:
         async with self._describing("cannot be used"):
             if "\nm=application " not in plain:
                 raise ValueError("no data channel in it")
+            if not named and "\na=candidate:" not in plain and "\na=end-of-candidates" in plain:
+                raise ValueError("no network address in it")
             if self._packet_size < MIN_PACKET:
                 raise ValueError(f"packets of {self._packet_size} bytes are too small")
             await connection.setRemoteDescription(RTCSessionDescription(sdp=plain, type=kind))
@@ -322,7 +324,7 @@ class Link:
     def _closed_by_transport(self) -> None:
         self._channel_closed.set()
         if self.state is State.CONNECTING:
-            self._end(How.UNREACHED, "no path between the two computers")
+            self._end(How.UNREACHED, "the connection could not be set up")
         elif self.state in (State.OPEN, State.CLOSING):
             self._end(How.LOST, "the connection ended without a goodbye")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Coroutine
@@ -37,6 +38,7 @@ MAX_TEXT = 200  # characters of a name, backend or version that a peer gives
 POKE_S = 1.5  # how long the larger id waits for the smaller one's offer
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 30.0
+REDIAL_S = 1.0  # pokes are cheap and links are not: no peer can ask for more than one within this
 SAME_FAULT_S = 10.0  # the same sentence is not said twice within this
 SIGNAL_BURST = 600  # signals that may come at once from one side: every member of a full room, twice
 SIGNAL_RATE = 50.0  # and per second after that
@@ -273,6 +275,7 @@ class _Remote:
     listed: frozenset[str] = frozenset()  # who it says it is connected to
     tries: int = 0
     next_try: float | None = None
+    dialled_at: float = -math.inf
     timer: asyncio.Handle | None = None
     hello_timer: asyncio.Handle | None = None
 
@@ -439,7 +442,8 @@ class Mesh:
         if remote.link is not None or remote.barred or remote.left or self._route_count(remote) == 0:
             return  # once there is a way again, `_attend` is called
         if self._offers(remote):
-            self._spawn(self._dial(remote))
+            remote.dialled_at = self._clock()
+            self._spawn(self._dial(remote, self._new_link(remote, self._token())))
             return
         self._signal(remote, _Poke(self._session, remote.ended))
         self._retry(remote, "it does not answer", quiet=remote.tries < 3)
@@ -456,7 +460,9 @@ class Mesh:
         if reachable:
             self._try_in(remote, delay)
         if not quiet:
-            again = f"Next try in {delay:.0f} s." if reachable else "It is tried again when somebody hears of it."
+            again = "It is tried again when somebody hears of it."
+            if reachable:
+                again = f"Next try in {max(1, round(delay))} s."
             self._say_unreachable(remote, why, again, was=was, offline=offline)
 
     def _say_unreachable(self, remote: _Remote, why: str, again: str, *, was: bool, offline: bool) -> None:
@@ -481,10 +487,7 @@ class Mesh:
         self._links.add(link)
         return link
 
-    async def _dial(self, remote: _Remote) -> None:
-        if remote.link is not None or self._closing is not None:
-            return
-        link = self._new_link(remote, self._token())
+    async def _dial(self, remote: _Remote, link: Link) -> None:
         try:
             sdp = await link.offer()
         except SignalError:
@@ -492,10 +495,7 @@ class Mesh:
         if remote.link is link and not self._signal(remote, _Offer(self._session, remote.attempt, sdp)):
             link.drop("nobody could pass the offer on")
 
-    async def _answer(self, remote: _Remote, offer: _Offer) -> None:
-        if self._closing is not None:
-            return
-        link = self._new_link(remote, offer.attempt)
+    async def _answer(self, remote: _Remote, link: Link, offer: _Offer) -> None:
         try:
             sdp = await link.answer(offer.sdp)
         except SignalError as error:
@@ -731,7 +731,7 @@ class Mesh:
             return  # offers go from the smaller id to the larger one; and each once
         self._replace(remote)
         remote.session = offer.session
-        self._spawn(self._answer(remote, offer))
+        self._spawn(self._answer(remote, self._new_link(remote, offer.attempt), offer))
 
     def _on_poke(self, remote: _Remote, poke: _Poke) -> None:
         if not self._offers(remote):
@@ -739,9 +739,8 @@ class Mesh:
         restarted = remote.session not in ("", poke.session)
         if remote.link is not None and (restarted or (poke.lost and poke.lost == remote.attempt)):
             self._replace(remote)
-        if remote.link is None and (remote.timer is None or remote.tries < 2):
-            # Pokes are cheap and links are not: after two failures the planned retry decides when.
-            self._try_in(remote, 0.0)
+        if remote.link is None and self._clock() - remote.dialled_at > REDIAL_S:
+            self._try_in(remote, 0.0)  # it is there, whatever failed before
 
     # -- small things -------------------------------------------------------------------------------
 

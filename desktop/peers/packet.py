@@ -272,9 +272,9 @@ class Reassembler:
         early = self._early.pop(message, None)
         self._half[message] = half
         event = self._add(half, kind, message, 0, view[FIRST_HEADER.size :])
-        for early_kind, chunk, early_payload in early.packets if early else ():
-            if event is not None:
-                break
+        waiting = early.packets if early is not None else []
+        while waiting and event is None:
+            early_kind, chunk, early_payload = waiting.pop()
             event = self._add(half, early_kind, message, chunk, early_payload)
         return event
 

@@ -141,10 +141,9 @@ class Place:
     def door(self, me: str) -> Door:
         door = self.doors[me] = Door(self, me)
         for other in self.doors.values():
-            if other is not door and self.introduces(me, other.me):
-                if other.me not in self.untold:
-                    for listener in other.listeners:
-                        listener.peer_seen(me)
+            if other is not door and self.introduces(me, other.me) and other.me not in self.untold:
+                for listener in other.listeners:
+                    listener.peer_seen(me)
         return door
 
     def end(self) -> None:

@@ -15,7 +15,7 @@ from desktop.peers import mesh as mesh_module
 from desktop.peers.link import Link
 from desktop.peers.mesh import SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
 from desktop.peers.packet import Kind, digest_of
-from tests.peers.doubles import QUICK, Member, Place, close_members, cut
+from tests.peers.doubles import QUICK, HashSealer, Member, Place, Watched, close_members, cut
 
 
 def not_bc(a: str, b: str) -> bool:
@@ -168,13 +168,14 @@ async def test_goodbye_is_not_a_loss() -> None:
 
 async def test_lost_link_is_rebuilt_and_said() -> None:
     place = Place()
-    a, b, c = members = [Member(peer, place) for peer in "abc"]
+    members = [Member(peer, place) for peer in "abc"]
+    a, b, _ = members
     for member in members:
         await member.connected_to(*({"a", "b", "c"} - {member.peer}))
     began = time.monotonic()
     cut(link_of(b, "a"))
     await a.heard.until(lambda: bool(a.heard.of("lost")), 5)
-    assert time.monotonic() - began < QUICK["silent_s"] + 1
+    assert time.monotonic() - began < QUICK["silent_s"] + 2
     assert a.heard.of("lost") == [("lost", "b", "silent for 1 s")]
     await a.connected_to("b", "c")
     await b.connected_to("a", "c")
@@ -332,6 +333,20 @@ async def test_room_messages_that_make_no_sense(said: bytes) -> None:
     await close_members(a, b)
 
 
+async def test_packets_that_make_no_sense() -> None:
+    a, b = await pair()
+    channel = link_of(b, "a")._channel
+    assert channel is not None
+    channel.send(b"garbage that is no packet")
+    await b.heard.until(lambda: bool(b.heard.of("lost")))
+    assert a.heard.of("lost") == [("lost", "b", "packet version 103, here 1")]
+    assert b.heard.of("lost") == [("lost", "a", "the protocol was broken: packet version 103, here 1")]
+    assert [fault[0] for fault in a.heard.faults] == ["bad"]
+    assert "Member B sent something" in a.heard.faults[0][1]
+    assert a.mesh.rows() == ()
+    await close_members(a, b)
+
+
 class Impostor(Mesh):
     """Says in its hello that it is somebody else."""
 
@@ -406,8 +421,13 @@ async def test_relaying_is_bounded() -> None:
     await c.connected_to("a", "b")
     opened: list[bytes] = []
     sealer: Any = c.mesh._sealer
-    monitored = sealer.open
-    sealer.open = lambda sender, sealed: opened.append(sealed) or monitored(sender, sealed)
+    real_open = sealer.open
+
+    def counting(sender: str, sealed: bytes) -> Any:
+        opened.append(sealed)
+        return real_open(sender, sealed)
+
+    sealer.open = counting
     link = link_of(b, "a")
     b.mesh._tell(link, _Forward("c", bytes(mesh_module.MAX_SIGNAL + 1)))
     for number in range(SIGNAL_BURST + 500):
@@ -421,3 +441,129 @@ async def test_relaying_is_bounded() -> None:
     assert max(map(len, opened)) == 40
     assert len(c.heard.faults) == 1  # the same sentence once
     await close_members(*members)
+
+
+# -- signals that make no sense ------------------------------------------------------------------------
+
+
+class Stranger(Watched):
+    """Has the key, speaks the signals by hand, and has no mesh."""
+
+    def __init__(self, peer: str, place: Place) -> None:
+        super().__init__()
+        self.sealer = HashSealer(peer)
+        self.heard: list[dict[str, Any]] = []
+        self.door = place.door(peer)
+        self.door.listeners.append(self)
+
+    def say(self, to: str, **signal: Any) -> bool:
+        return self.door.send(to, self.sealer.seal(to, msgspec.msgpack.encode(signal)))
+
+    def signal(self, sender: str, payload: bytes) -> None:
+        self.heard.append(msgspec.msgpack.decode(self.sealer.open(sender, payload)))
+        self.changed()
+
+    def peer_seen(self, peer: str) -> None: ...
+
+    def peer_gone(self, peer: str) -> None: ...
+
+    def closed(self, reason: str) -> None: ...
+
+    def of(self, what: str) -> list[dict[str, Any]]:
+        return [signal for signal in self.heard if signal["what"] == what]
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+
+
+async def test_signals_that_cannot_be_read_are_said() -> None:
+    place = Place()
+    a, stranger = Member("a", place), Stranger("b", place)
+    stranger.say("a", what="nothing known", session="s")
+    await a.heard.until(lambda: "A message about connecting to b could not be used" in str(a.heard.faults))
+    stranger.say("a", what="offer", session="s", attempt="1", sdp="not for me: the smaller id offers")
+    stranger.say("a", what="answer", session="s", attempt="of nobody", sdp="")
+    stranger.say("a", what="candidate", session="s", attempt="of nobody", line="")
+    await settle()
+    assert len(a.heard.faults) == 1
+    assert a.mesh.connected == frozenset()
+    await close_members(a)
+
+
+async def test_bad_answer_is_said_and_tried_again() -> None:
+    place = Place()
+    a, stranger = Member("a", place), Stranger("b", place)
+    await stranger.until(lambda: len(stranger.of("offer")) == 1)
+    first = stranger.of("offer")[0]
+    stranger.say("a", what="candidate", session="s", attempt=first["attempt"], line="not one")
+    stranger.say("a", what="answer", session="s", attempt=first["attempt"], sdp="nonsense")
+    await a.heard.until(lambda: any("no data channel in it" in text for _, text, _ in a.heard.faults))
+    await stranger.until(lambda: len(stranger.of("offer")) == 2)
+    assert stranger.of("offer")[1]["attempt"] != first["attempt"]
+    await close_members(a)
+
+
+async def test_bad_offer_is_said_and_a_replayed_one_ignored() -> None:
+    place = Place()
+    b, stranger = Member("b", place), Stranger("a", place)
+    for _ in range(3):
+        stranger.say("b", what="offer", session="s", attempt="1", sdp="nonsense")
+    await settle()
+    assert [text for _, text, _ in b.heard.faults if "no data channel" in text] != []
+    assert b.row("a").tries == 1
+    await close_members(b)
+
+
+async def test_pokes_give_one_dial_at_a_time() -> None:
+    place = Place()
+    place.untold.add("a")
+    a, stranger = Member("a", place), Stranger("b", place)
+    for _ in range(50):
+        stranger.say("a", what="poke", session="s", lost="")
+    await settle()
+    assert len(stranger.of("offer")) == 1
+    stranger.say("a", what="poke", session="s", lost=stranger.of("offer")[0]["attempt"])  # it has ended there
+    await settle()
+    assert len(stranger.of("offer")) == 1  # not within a second
+    await asyncio.sleep(1.0)
+    stranger.say("a", what="poke", session="s", lost="")
+    await settle()
+    assert len(stranger.of("offer")) == 2
+    await close_members(a)
+
+
+async def test_unanswered_pokes_are_said_once_it_takes_long() -> None:
+    place = Place()
+    b = Member("b", place)
+    stranger = Stranger("a", place)
+    await b.heard.until(lambda: bool(b.heard.faults), 20)
+    assert len(stranger.of("poke")) >= 3
+    assert b.heard.faults[0][1].startswith("a cannot be reached (it does not answer), and nobody else is connected.")
+    await close_members(b)
+
+
+async def test_room_for_a_newcomer_is_made_by_forgetting_who_is_gone() -> None:
+    place = Place()
+    a, b = Member("a", place, max_peers=2, open_s=0.3), Member("b", place)
+    await a.connected_to("b")
+    place.doors.pop("b")
+    await b.mesh.close("bye")
+    await a.connected_to()
+    c = Member("c", place)
+    await a.connected_to("c")
+    assert [row.peer for row in a.mesh.rows()] == ["c"]
+    await close_members(a, c)
+
+
+async def test_names_that_are_too_long_and_ids_that_are_none() -> None:
+    place = Place()
+    a, b = Member("a", place), Member("b")
+    b.mesh.me = PeerInfo("b", "B" * 201, "cpu", "0.1")
+    b.mesh.add_rendezvous(place.door("b"))
+    place.doors["a"].listeners[0].peer_seen("x" * 65)
+    place.doors["a"].listeners[0].peer_seen("")
+    await a.heard.until(lambda: any("a name that is too long" in text for _, text, _ in a.heard.faults))
+    assert a.heard.of("connected") == []
+    await close_members(a, b)
