@@ -23,7 +23,7 @@ class InviteCard(Card):
         self.link = line_edit(self.tr("Link to the room"))
         self.link.setReadOnly(True)
         self.copy = button(self.tr("Copy"), self._copy, name=self.tr("Copy the link"))
-        self.code = label("", "code")
+        self.code = label("", "code", wrap=True)
         self.code.setAccessibleName(self.tr("Code of the room"))
         self.address = label("", "body")
         for text in (self.code, self.address):

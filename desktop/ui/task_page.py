@@ -100,6 +100,5 @@ class TaskPage(Page):
         return card
 
     def _facts(self, task: TaskCard) -> list[tuple[str, str]]:
-        data = self.tr("{data}; sample included").format(data=task.data) if task.sample else task.data
-        facts = [(self.tr("Data"), data), (self.tr("Model"), task.model)]
+        facts = [(self.tr("Data"), task.data), (self.tr("Model"), task.model)]
         return [(name, value) for name, value in facts if value]

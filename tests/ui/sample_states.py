@@ -41,12 +41,14 @@ LINK = ("peerloom://join?room=maple-otter&key=3Jq9x0Zr5mWcT1vKpYb2Ug&at=192.168.
         "&at=10.0.0.4:47113&task=digits")
 LONG_NAME = "Dr. Wilhelmina Bartholomea von und zu Oberhausen-Rothenburg (second floor)"
 
-DIGITS = TaskCard(id="digits", title="Handwritten digits", sample=True, model="small convolutional net, 0.1 M weights",
-                  text="Tell the digits 0 to 9 apart. Ready in a minute, so it is the one to begin with.",
-                  data="pictures of digits, 8 × 8 and larger")
-IMAGES = TaskCard(id="images", title="Your own pictures", model="convolutional net, 0.4 M weights",
-                  text="Tell your own kinds of pictures apart: pets, parts, plants, scans.",
-                  data="One folder of pictures for each class, 20 pictures or more in each")
+DIGITS = TaskCard(id="digits", title="Handwritten digits", sample=True,
+                  text="Reads a handwritten digit, 0 to 9, from a tiny grey picture.",
+                  model="Small convolutional network: two convolutions, two linear layers",
+                  data="Sample pictures come with Peerloom. Or your own: one folder of pictures for each class: 0, 1, 2, "
+                       "3, 4, 5, 6, 7, 8, 9")
+IMAGES = TaskCard(id="images", title="Your own pictures", text="Tells apart what your folders of pictures show.",
+                  model="Convolutional network for photographs: four convolutions, about 95,000 parameters",
+                  data="One folder of pictures for each class")
 
 
 def png(size: tuple[int, int], pixels: bytes, mode: str = "L") -> bytes:
@@ -220,8 +222,8 @@ def room_open() -> WindowState:
         _replace(row, state="ready" if row.you else "waiting", round=0, sent_bytes=0, received_bytes=0,
                  training_share=0.0, exchanging_share=0.0) for row in members(3)))
     return _replace(room_host(), session=session, done=("task", "data", "room"), room=RoomView(
-        room="maple-otter", hosting=True, host="Quiet Heron", state="open", link=LINK, code="7-velvet-crane",
-        address="192.168.1.20:47113", task="Handwritten digits", start_members=3))
+        room="maple-otter", hosting=True, host="Quiet Heron", state="open", link=LINK,
+        code="maple-otter-amber-falcon-42", address="192.168.1.20:47113", task="Handwritten digits", start_members=3))
 
 
 def room_join() -> WindowState:
