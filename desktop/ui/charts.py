@@ -16,7 +16,6 @@ from desktop.ui.formats import number
 from desktop.ui.theme import theme
 from desktop.ui.widgets import Card, LineMark, label, number_label, row, set_text
 
-
 MOST_POINTS = 300
 
 

@@ -89,8 +89,3 @@ def milliseconds(value: float | None) -> str:
 def short_digest(digest: str) -> str:
     """The first eight characters of a digest in two groups: "9f2c 41d0"."""
     return f"{digest[:4]} {digest[4:8]}".strip()
-
-
-def learning_rate(value: float) -> str:
-    """A learning rate without trailing zeros: "0.001"."""
-    return QLocale().toString(float(value), "g", 6)

@@ -198,7 +198,8 @@ class _JoinFace(QWidget):
         self._page = page
         self._nearby: tuple[NearbyRoom, ...] | None = None
         self.take: list[QPushButton] = []
-        self.text = line_edit(self.tr("Link or code"), self.tr("peerloom://… or a code such as maple-otter-amber-falcon-42"))
+        self.text = line_edit(self.tr("Link or code"),
+                              self.tr("peerloom://… or a code such as maple-otter-amber-falcon-42"))
         self.text.returnPressed.connect(self._join)
         self.text.textChanged.connect(lambda: self._allow())
         self.address = line_edit(self.tr("Address"), self.tr("e.g. 192.168.1.20:47000"))

@@ -35,7 +35,7 @@ class Tokens:
 LIGHT = Tokens(
     window="#F6F6F3", surface="#FFFFFF", line="#E4E3DE", text="#1E1F1D", quiet="#6A6B66", faint="#9A9B95",
     mine="#0E7C73", on_mine="#FFFFFF", room="#4B53C6", good="#2F7D4F", care="#A65708", bad="#B3261E",
-    selection="#E6F0ED", hover="#EFEFEB", rest="#E4E3DE",
+    selection="#EAF4F1", hover="#EFEFEB", rest="#E4E3DE",
 )  # fmt: skip
 DARK = Tokens(
     window="#161819", surface="#1E2123", line="#2F3335", text="#ECEDEA", quiet="#A3A6A2", faint="#757975",
@@ -169,16 +169,16 @@ QPushButton {{ font-size: {px(13)}px; font-weight: 500; color: {t.text}; backgro
 QPushButton:hover {{ background: {t.hover}; }}
 QPushButton:pressed {{ background: {t.selection}; }}
 QPushButton:focus {{ border: 1px solid {t.mine}; outline: none; }}
-QPushButton:disabled {{ color: {t.faint}; background: {t.window}; }}
+QPushButton:disabled {{ color: {t.quiet}; background: {t.window}; }}
 QPushButton[kind="primary"] {{ color: {t.on_mine}; background: {t.mine}; border: 1px solid {t.mine}; }}
 QPushButton[kind="primary"]:hover {{ background: {_mix(t.mine, t.text, 0.12)}; }}
 QPushButton[kind="primary"]:focus {{ border: 2px solid {t.text}; padding: {px(7) - 1}px {px(14) - 1}px; }}
-QPushButton[kind="primary"]:disabled {{ color: {t.quiet}; background: {t.rest}; border: 1px solid {t.rest}; }}
+QPushButton[kind="primary"]:disabled {{ color: {t.quiet}; background: {t.hover}; border: 1px solid {t.line}; }}
 QPushButton[kind="link"] {{ color: {t.mine}; background: transparent; border: 1px solid transparent;
     border-radius: {px(4)}px; padding: 1px 0; }}
 QPushButton[kind="link"]:hover {{ text-decoration: underline; }}
 QPushButton[kind="link"]:focus {{ border: 1px solid {t.mine}; }}
-QPushButton[kind="link"]:disabled {{ color: {t.faint}; }}
+QPushButton[kind="link"]:disabled {{ color: {t.quiet}; }}
 QPushButton[kind="rail"] {{ color: {t.quiet}; background: transparent; border: 1px solid transparent;
     font-weight: 400; text-align: left; padding: {px(6)}px {px(9)}px; }}
 QPushButton[kind="rail"]:hover {{ background: {t.hover}; }}

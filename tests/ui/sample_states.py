@@ -44,8 +44,8 @@ LONG_NAME = "Dr. Wilhelmina Bartholomea von und zu Oberhausen-Rothenburg (second
 DIGITS = TaskCard(id="digits", title="Handwritten digits", sample=True,
                   text="Reads a handwritten digit, 0 to 9, from a tiny grey picture.",
                   model="Small convolutional network: two convolutions, two linear layers",
-                  data="Sample pictures come with Peerloom. Or your own: one folder of pictures for each class: 0, 1, 2, "
-                       "3, 4, 5, 6, 7, 8, 9")
+                  data="Sample pictures come with Peerloom. Or your own: one folder of pictures for each class: 0, "
+                       "1, 2, 3, 4, 5, 6, 7, 8, 9")
 IMAGES = TaskCard(id="images", title="Your own pictures", text="Tells apart what your folders of pictures show.",
                   model="Convolutional network for photographs: four convolutions, about 95,000 parameters",
                   data="One folder of pictures for each class")
