@@ -108,7 +108,7 @@ class NetworkPage(Page):
         if shown == self._shown:
             return
         self._shown = shown
-        set_text(self.addresses, "   ".join(state.addresses) if state.addresses
+        set_text(self.addresses, " · ".join(state.addresses) if state.addresses
                  else self.tr("No address on a network that others could reach."))
         others = tuple(member for member in state.session.members if not member.you)
         self._links.setVisible(bool(others))

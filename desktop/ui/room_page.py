@@ -11,7 +11,6 @@ from desktop.ui.formats import counted
 from desktop.ui.invite import InviteCard
 from desktop.ui.theme import theme
 from desktop.ui.widgets import (
-    Bar,
     Card,
     Dot,
     ElidedLabel,
@@ -210,7 +209,6 @@ class _JoinFace(QWidget):
         self.ask_address = button(self.tr("Add an address…"), self._show_address, "link")
         self.go = button(self.tr("Join"), self._join, "primary")
         self.trouble = _Trouble()
-        self.progress = Bar(self.tr("Joining"))
         self.busy = label("", "quiet", wrap=True)
         self._joining = False
         layout = row(column(self._ask_card(), 1), self._nearby_card(), spacing=14)
@@ -226,7 +224,7 @@ class _JoinFace(QWidget):
             part.setEnabled(not self._joining)
         self.busy.setVisible(self._joining)
         where = room.room or room.address or self.tr("the room")
-        set_text(self.busy, self.tr("Knocking at {room}… Leave by Cancel at the top.").format(room=where))
+        set_text(self.busy, self.tr("Knocking at {room}…").format(room=where))
         self.trouble.tell("" if self._joining else room.error)
         self._allow()
         if nearby != self._nearby:

@@ -143,7 +143,7 @@ class DigestCard(Card):
         present = [member for member in session.members if member.state != "lost"]
         same = sum(member.round == session.round for member in present)
         if not session.digest:
-            title, note = self.tr("No round is finished yet"), ""
+            title, note = self.tr("No round is finished yet"), self.tr("a digest tells when all agree")
         elif len(present) < 2:
             title = self.tr("Your weights")
         elif same == len(present):
@@ -156,7 +156,6 @@ class DigestCard(Card):
                 n=number(session.round), digest=short_digest(session.digest))
         set_text(self.title, title)
         set_text(self.note, note)
-        self.note.setVisible(bool(note))
 
 
 def _side(layout: QVBoxLayout) -> QWidget:

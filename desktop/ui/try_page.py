@@ -47,7 +47,7 @@ class TryPage(Page):
         self.head = TitleLine(self.tr("Try the model"))
         self.choose = self.head.add(button(self.tr("Choose a picture…"), self.choose_picture, "primary"))
         self.empty = Empty("picture", self.tr("Nothing to try yet"),
-                           self.tr("Train a model first. After the last round it waits here for pictures."),
+                           self.tr("Train a model first. Then it waits here for your pictures."),
                            button(self.tr("Go to Train"), lambda: self.send(GoTo("train")), "primary"))
         top = row(self._picture_card(), self._answer_card(), spacing=14)
         top.setStretch(1, 1)
