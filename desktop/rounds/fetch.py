@@ -1,0 +1,78 @@
+"""Getting committed weights from several members at once, bucket by bucket, while rounds go on.
+
+A bucket once received stays current by itself: the results of later rounds are added to it like everywhere
+else. So a fetch always comes to its end, however short the rounds and however large the model.
+"""
+
+from __future__ import annotations
+
+from desktop.rounds.actions import DigestBase, Restore
+from desktop.rounds.messages import PeerId, SnapshotBucket, SnapshotRequest
+from desktop.rounds.room import NEVER, Room
+
+WINDOW = 4  # buckets asked for at a time and source: enough to keep a link busy, little to lose
+PATIENCE_S = 5.0  # then another source is asked
+
+
+class Fetch:
+    """Asks for buckets whose version is not the room's round, and hands them on as they come."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._asked: dict[int, tuple[PeerId, float]] = {}
+        self._checking = False
+
+    @property
+    def asked(self) -> int:
+        """Buckets on their way."""
+        return len(self._asked)
+
+    def sources(self) -> tuple[PeerId, ...]:
+        """Whom to ask: members that hold the weights themselves, as far as is known; else the leader; else anyone."""
+        room = self._room
+        others = tuple(peer for peer in room.present() if peer != room.me)
+        whole = tuple(peer for peer in others if peer in room.whole_peers)
+        return whole or tuple(peer for peer in others if peer == room.view.leader) or others
+
+    def work(self) -> None:
+        """Ask for what is missing; when nothing is, have the whole checked by its digest."""
+        room = self._room
+        sources = self.sources()
+        late = [b for b, (peer, since) in self._asked.items() if peer not in sources or room.now - since > PATIENCE_S]
+        avoid = {self._asked.pop(bucket)[0] for bucket in late}
+        missing = [b for b, version in enumerate(room.versions) if version < room.round and b not in self._asked]
+        if not missing:
+            if not self._asked and room.whole and not self._checking:
+                self._checking = True
+                room.do(DigestBase(room.round))
+            return
+        fresh = [peer for peer in sources if peer not in avoid] or list(sources)
+        for number, peer in enumerate(fresh):
+            free = WINDOW - sum(1 for source, _ in self._asked.values() if source == peer)
+            share = missing[number :: len(fresh)][: max(0, free)]
+            if share:
+                self._asked.update({bucket: (peer, room.now) for bucket in share})
+                room.send(peer, SnapshotRequest(tuple(share)))
+
+    def arrived(self, sender: PeerId, message: SnapshotBucket, payload: object) -> None:
+        """Take a bucket that I asked this sender for; others are dropped."""
+        room = self._room
+        asked = self._asked.get(message.bucket)
+        if asked is None or asked[0] != sender:
+            return
+        if message.round > room.versions[message.bucket]:
+            room.versions[message.bucket] = message.round
+            room.do(Restore(message.bucket, sender, payload))
+        if message.round >= room.round:  # else the sender is behind as well: ask again only after a while
+            del self._asked[message.bucket]
+            self.work()
+
+    def again(self, bucket: int | None = None) -> None:
+        """Forget one bucket (it could not be used) or all of them (the digest was wrong)."""
+        self._checking = False
+        for number in range(len(self._room.versions)) if bucket is None else (bucket,):
+            self._room.versions[number] = NEVER
+
+    def checked(self) -> None:
+        """The digest was compared."""
+        self._checking = False

@@ -1,0 +1,262 @@
+"""What members say to each other about rounds: frozen messages, one class per meaning.
+
+Every message that belongs to a round carries a `Stamp`, so that nothing counts in another round, view or
+attempt than its own. Version, sender and schema digest travel in the envelope around it (`bridge.codec`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PeerId = str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Who is in: a numbered list of members, longest-standing first. The first one leads.
+
+    Views are ordered by (term, number): the term changes with the leader, the number with every change.
+    """
+
+    term: int = 0
+    number: int = 0
+    members: tuple[PeerId, ...] = ()
+
+    @property
+    def leader(self) -> PeerId:
+        """The member that drives the rounds; "" in an empty view."""
+        return self.members[0] if self.members else ""
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What makes one view newer than another."""
+        return (self.term, self.number)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stamp:
+    """Where something belongs. Compares in the order in which things happen."""
+
+    round: int
+    term: int
+    view: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RoundMessage:
+    """Base of all messages about rounds."""
+
+
+# -- membership -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(RoundMessage):
+    """Said to every peer as soon as it is connected: where I stand."""
+
+    view: View
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join(RoundMessage):
+    """Let me in, please. `round` and `digest` say which weights I hold, `reach` whom I have a link to."""
+
+    round: int
+    digest: str
+    reach: tuple[PeerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(RoundMessage):
+    """I go. What I contributed to committed rounds stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver(RoundMessage):
+    """The leader is lost and I am next: this is the view now. Answered by `Standing`."""
+
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(RoundMessage):
+    """Answer to `TakeOver`: the round I committed last, with its digest, and whether my weights are whole."""
+
+    term: int
+    round: int
+    digest: str
+    synced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StaleView(RoundMessage):
+    """You speak for a view that has been replaced by this one."""
+
+    view: View
+
+
+# -- a round ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(RoundMessage):
+    """No round now: `missing` more members are needed. Also how a newcomer learns the view."""
+
+    view: View
+    serial: int  # counts what this leader announces; what is not newer is a repeat
+    round: int
+    base_digest: str
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announce(RoundMessage):
+    """Train `local_steps` steps from the weights of `round - 1`, whose digest is `base_digest`."""
+
+    view: View
+    serial: int
+    round: int
+    base_digest: str
+    local_steps: int
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready(RoundMessage):
+    """I have trained for this round on `samples` samples."""
+
+    stamp: Stamp
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One contributor of a plan, and what its update weighs (all weights sum to 1)."""
+
+    peer: PeerId
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(RoundMessage):
+    """Who contributes what, and which contributor reduces which bucket (`reducers[bucket]`)."""
+
+    stamp: Stamp
+    shares: tuple[Share, ...]
+    reducers: tuple[PeerId, ...]
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(RoundMessage):
+    """I hold every result of this attempt; with them my weights have this digest."""
+
+    stamp: Stamp
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(RoundMessage):
+    """The round counts. Weights with another digest than this are fetched anew."""
+
+    stamp: Stamp
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics(RoundMessage):
+    """How the committed weights of `round` do on my own validation part."""
+
+    round: int
+    loss: float
+    accuracy: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One line of the leader's roster."""
+
+    peer: PeerId
+    phase: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat(RoundMessage):
+    """Sent each beat: by members to the leader what they do, by the leader to members what it waits for.
+
+    `done` counts buckets that moved in the exchange, so that a transfer that still moves is never late;
+    `lacking` names the peers from whom the sender still needs something.
+    """
+
+    term: int
+    view: int
+    round: int
+    phase: str
+    done: int = 0
+    lacking: tuple[PeerId, ...] = ()
+    deadline_s: float = 0.0
+    left_s: float = 0.0
+    quorum: int = 0
+    roster: tuple[Seat, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint(RoundMessage):
+    """To the leader: `peer` cannot take part in this attempt as I see it (lost, or sent what cannot be used)."""
+
+    stamp: Stamp
+    peer: PeerId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(RoundMessage):
+    """What you sent for this round cannot be used, and why."""
+
+    stamp: Stamp
+    why: str
+
+
+# -- bulk: these have a payload ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution(RoundMessage):
+    """My update of one bucket, to the bucket's reducer. Payload: the update in wire precision."""
+
+    stamp: Stamp
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result(RoundMessage):
+    """The combined update of one bucket, to every member. Payload: the rounded result in wire precision."""
+
+    stamp: Stamp
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest(RoundMessage):
+    """Send me these buckets of your committed weights."""
+
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBucket(RoundMessage):
+    """One bucket of committed weights, as of `round`. Payload: float32, little endian."""
+
+    round: int
+    bucket: int
+
+
+BULK = (Contribution, Result, SnapshotBucket)
+ALL = (
+    Hello, Join, Leave, TakeOver, Standing, StaleView, Pause, Announce, Ready, Plan, Applied, Commit, Metrics, Beat,
+    Complaint, Refused, Contribution, Result, SnapshotRequest, SnapshotBucket,
+)  # fmt: skip

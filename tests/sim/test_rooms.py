@@ -1,0 +1,61 @@
+"""Simulated rooms: what must always hold, under delays, repeats, deaths, cut links, comings and goings."""
+
+from __future__ import annotations
+
+import pytest
+
+from desktop.rounds.policy import RoomPolicy
+from tests.sim.simulator import Simulator
+
+SHORT = range(40)
+
+
+def policy(members: int, rounds: int = 6, **changes: float) -> RoomPolicy:
+    values: dict[str, object] = {"rounds": rounds, "start_members": members, "min_members": 1, **changes}
+    return RoomPolicy(**values)  # type: ignore[arg-type]
+
+
+def test_three_members_end_with_the_same_weights_computed_by_hand() -> None:
+    sim = Simulator(1, 3, policy(3, rounds=2))
+    sim.run(200, sim.all_finished)
+    sim.check_equal()
+    import hashlib
+
+    total = sum(node.samples for node in sim.nodes.values())
+    expected = 0.0
+    for round_ in (1, 2):
+        for name, node in sim.nodes.items():
+            update = int.from_bytes(hashlib.sha256(f"{name}/{round_}".encode()).digest()[:2])
+            expected += update * node.samples / total
+    assert sim.nodes["m0"].numbers.base == pytest.approx([expected] * 5, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_deaths_at_any_moment(seed: int) -> None:
+    sim = Simulator(seed, 2 + seed % 5, policy(2 + seed % 5), speeds=True)
+    victims = list(sim.nodes)
+    sim.rng.shuffle(victims)
+    for victim in victims[: len(victims) // 2]:
+        sim.after(sim.rng.uniform(2.0, 14.0), lambda victim=victim: sim.kill(victim))
+    sim.run(900, sim.all_finished)
+    sim.check_equal()
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_links_that_break_and_come_back(seed: int) -> None:
+    sim = Simulator(seed, 2 + seed % 4, policy(2, rounds=8))
+    names = list(sim.nodes)
+    for _ in range(3):
+        a, b = sim.rng.sample(names, 2)
+        sim.after(sim.rng.uniform(0.5, 15.0), lambda a=a, b=b: sim.cut(a, b, sim.rng.uniform(0.0, 10.0)))
+    sim.run(2000, sim.all_finished)
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_newcomers_and_leavers(seed: int) -> None:
+    sim = Simulator(seed, 2, policy(2, rounds=8))
+    for number in range(3):
+        sim.after(sim.rng.uniform(0.5, 8.0), lambda number=number: sim.add(f"n{number}") and None)
+    sim.after(sim.rng.uniform(3.0, 9.0), lambda: sim.leave("m0"))
+    sim.run(900, lambda: sim.now > 12 and sim.all_finished())
+    sim.check_equal()
