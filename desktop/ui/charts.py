@@ -73,6 +73,11 @@ class Chart(Card):
         self._draw_axes(x_end)
         self._read_out()
 
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._draw_theme()
+        return super().event(event)
+
     # -- building
 
     def _legend(self, title: str) -> None:
@@ -123,9 +128,10 @@ class Chart(Card):
     # -- drawing
 
     def _draw_theme(self) -> None:
+        ratio = self.devicePixelRatioF()  # pyqtgraph's pens are measured in pixels of the screen
         self.plot.setBackground(theme.color("surface"))
         for rule_ in self._rules:
-            rule_.setPen(pg.mkPen(theme.color("line"), width=1))
+            rule_.setPen(pg.mkPen(theme.color("line"), width=ratio))
         self._marker.setPen(pg.mkPen(theme.color("faint"), width=1))
         item = self.plot.getPlotItem()
         for name in ("left", "bottom"):
@@ -134,7 +140,7 @@ class Chart(Card):
             color = theme.color(line.token)
             color.setAlphaF(line.alpha)
             style = Qt.PenStyle.DashLine if line.dashed else Qt.PenStyle.SolidLine
-            drawn.setPen(pg.mkPen(color, width=line.width, style=style))
+            drawn.setPen(pg.mkPen(color, width=line.width * ratio, style=style))
 
     def _draw_axes(self, x_end: float) -> None:
         last = max((curve.x[-1] for curve in self._curves if curve.x), default=0.0)
