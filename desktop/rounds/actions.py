@@ -135,6 +135,7 @@ class Restore(Action):
     bucket: int
     peer: PeerId
     payload: object
+    round: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,6 +203,11 @@ class RoundEngine:
 
     # -- what comes out --
 
+    @property
+    def has_left(self) -> bool:
+        """Whether `leave` was called."""
+        return self._left
+
     def take(self) -> list[Action]:
         """The actions since the last call, in order."""
         actions, self.room.outbox = self.room.outbox, []

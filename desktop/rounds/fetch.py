@@ -62,7 +62,7 @@ class Fetch:
             return
         if message.round > room.versions[message.bucket]:
             room.versions[message.bucket] = message.round
-            room.do(Restore(message.bucket, sender, payload))
+            room.do(Restore(message.bucket, sender, payload, message.round))
         if message.round >= room.round:  # else the sender is behind as well: ask again only after a while
             del self._asked[message.bucket]
             self.work()

@@ -1,0 +1,41 @@
+"""What the trainer side knows of peers: a transport that sends buffers and reports what comes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class TransportListener(Protocol):
+    """Who is told what comes. Called in the trainer's thread."""
+
+    def peer_connected(self, peer: str, name: str) -> None:
+        """A peer can be sent to from now on."""
+
+    def peer_lost(self, peer: str, reason: str) -> None:
+        """It cannot any more. Comes once for each `peer_connected`."""
+
+    def received(self, peer: str, data: memoryview) -> None:
+        """A whole message whose digest was checked. It belongs to the listener now."""
+
+
+class PeerTransport(Protocol):
+    """Injected into the trainer: the same rounds run over WebRTC, in-process loopback and the simulator."""
+
+    @property
+    def me(self) -> str:
+        """My own peer id."""
+
+    @property
+    def peers(self) -> dict[str, str]:
+        """Name by peer id of all that are connected."""
+
+    def listen(self, listener: TransportListener | None) -> None:
+        """Tell this listener from now on; None: nobody. What comes meanwhile is dropped."""
+
+    def send(self, peer: str, data: Buffer, *, bulk: bool) -> None:
+        """Hand a buffer over; it must not be changed afterwards. To a lost peer nothing is sent."""
+
+    def unsent(self, peer: str) -> int:
+        """Bytes handed over that the peer has not acknowledged. Who produces stops above a high-water mark."""

@@ -1,0 +1,143 @@
+"""The numbers of an exchange: committed weights, contributions, results; combined bucket by bucket.
+
+Devices round products differently (fused multiply-add), so what every member repeats is one addition of
+float32 per weight: `committed + result`. Weighting is done once, by the bucket's reducer, and the reducer's
+*rounded* result is what everyone adds, the reducer included. So all members end bit-identical.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import torch
+
+from desktop.rounds.messages import Stamp
+from desktop.trainer import wire
+
+
+class Aggregation:
+    """Flat float32 CPU vectors cut into buckets.
+
+    `committed` [parameters] are the weights of the last committed round (per bucket: `versions`); `current` is
+    the vector that the model trains in. Between commits `current - committed` is my update.
+    """
+
+    def __init__(self, current: torch.Tensor, bucket_bytes: int = wire.BUCKET_BYTES) -> None:
+        self.current = current
+        self.committed = current.detach().to("cpu", torch.float32).clone()
+        self.slices = wire.bucket_slices(len(self.committed), bucket_bytes)
+        self.versions = [0] * len(self.slices)
+        self.stamp: Stamp | None = None
+        self.precision = "f32"
+        self._kept: dict[int, dict[str, torch.Tensor]] = {}
+        self._results: dict[int, object] = {}
+
+    def __len__(self) -> int:
+        """How many buckets there are."""
+        return len(self.slices)
+
+    def count(self, bucket: int) -> int:
+        """Numbers in a bucket."""
+        part = self.slices[bucket]
+        return int(part.stop - part.start)
+
+    # -- an exchange --
+
+    def begin(self, stamp: Stamp, precision: str) -> None:
+        """A new attempt: contributions and results of earlier ones are forgotten, my update is kept."""
+        self.stamp, self.precision = stamp, precision
+        self._kept.clear()
+        self._results.clear()
+
+    def update(self, bucket: int) -> torch.Tensor:
+        """My update of one bucket."""
+        part = self.slices[bucket]
+        return self.current[part].detach().to("cpu") - self.committed[part]
+
+    def keep(self, bucket: int, peer: str, payload: object) -> None:
+        """Keep a contribution until its bucket is reduced; ValueError when it cannot be used."""
+        numbers = wire.decode(payload, self.count(bucket), self.precision)
+        self._kept.setdefault(bucket, {})[peer] = numbers
+
+    def has_all(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str) -> bool:
+        """Whether every contribution to a bucket is here; my own always is."""
+        return all(peer == me or peer in self._kept.get(bucket, {}) for peer, _ in shares)
+
+    def reduce(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str, out: memoryview) -> None:
+        """Weighted sum of the contributions, in the order of `shares`, rounded to the wire into `out`; kept as result.
+
+        ValueError with the peer's reason when my own update cannot be sent at this precision.
+        """
+        kept = self._kept.pop(bucket, {})
+        total = torch.zeros(self.count(bucket))
+        for peer, weight in shares:
+            total.add_(self._mine(bucket) if peer == me else kept[peer], alpha=weight)
+        wire.encode(total, self.precision, out)
+        self._results[bucket] = out
+
+    def _mine(self, bucket: int) -> torch.Tensor:
+        """My update as the others would have got it: rounded to the wire, and refused for the same reasons."""
+        numbers = self.update(bucket)
+        rounded = bytearray(wire.size(len(numbers), self.precision))
+        wire.encode(numbers, self.precision, memoryview(rounded))
+        return wire.decode(rounded, len(numbers), self.precision)
+
+    def keep_result(self, bucket: int, payload: object) -> None:
+        """Keep a result until the commit; ValueError when it cannot be used."""
+        wire.decode(payload, self.count(bucket), self.precision)
+        self._results[bucket] = payload
+
+    def _with_result(self, bucket: int) -> torch.Tensor:
+        result = wire.decode(self._results[bucket], self.count(bucket), self.precision)
+        return self.committed[self.slices[bucket]] + result
+
+    def digest_with_results(self) -> Iterator[str]:
+        """Digest of committed weights plus results; yields "" per bucket, at last the hex digest.
+
+        Yields nothing more as soon as a result is missing (a new attempt has begun).
+        """
+        digest, stamp = hashlib.sha256(), self.stamp
+        for bucket in range(len(self)):
+            if self.stamp != stamp or bucket not in self._results:
+                return
+            digest.update(wire.view(self._with_result(bucket)))
+            yield ""
+        yield digest.hexdigest()
+
+    def apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[None]:
+        """Commit: add the results, and let the model go on from there."""
+        for bucket in buckets:
+            if self.versions[bucket] == round_ - 1 and bucket in self._results:
+                self.committed[self.slices[bucket]] = self._with_result(bucket)
+                self.versions[bucket] = round_
+                self.rewind(bucket)
+            yield
+        self.stamp = None
+        self._kept.clear()
+        self._results.clear()
+
+    # -- committed weights --
+
+    def rewind(self, bucket: int) -> None:
+        """Take the model's weights of a bucket back to the committed ones."""
+        part = self.slices[bucket]
+        self.current[part] = self.committed[part].to(self.current.device)
+
+    def digest(self) -> Iterator[str]:
+        """Digest of the committed weights: SHA-256 of all as little-endian float32; yields "" per bucket before."""
+        digest = hashlib.sha256()
+        for part in self.slices:
+            digest.update(wire.view(self.committed[part]))
+            yield ""
+        yield digest.hexdigest()
+
+    def snapshot(self, bucket: int, out: memoryview) -> None:
+        """A bucket of committed weights as float32 bytes."""
+        wire.encode(self.committed[self.slices[bucket]], "f32", out)
+
+    def restore(self, bucket: int, round_: int, payload: object) -> None:
+        """Take a bucket of committed weights from a snapshot; ValueError when it cannot be used."""
+        self.committed[self.slices[bucket]] = wire.decode(payload, self.count(bucket), "f32")
+        self.versions[bucket] = round_
+        self.rewind(bucket)

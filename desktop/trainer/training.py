@@ -1,0 +1,414 @@
+"""One run of training: carries out what the round engine asks, in slices, with real numbers.
+
+No Qt here: whoever owns it calls `slice()` again and again (the worker does so from its event loop), so that a
+message or a stop is handled within one batch or one bucket.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from desktop.bridge import codec
+from desktop.bridge.lifecycle import (
+    Begun,
+    Failed,
+    FinalModel,
+    Noted,
+    Point,
+    Progress,
+    RoundCommitted,
+    Said,
+    Seat,
+    Start,
+)
+from desktop.bridge.transport import PeerTransport
+from desktop.errors import PeerloomError, TrainingError
+from desktop.library import store
+from desktop.library.evaluate import evaluate
+from desktop.library.try_image import sample_pictures
+from desktop.rounds import actions as act
+from desktop.rounds.engine import RoundEngine
+from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp
+from desktop.tasks.data import TaskData
+from desktop.tasks.spec import TaskSpec
+from desktop.trainer import wire
+from desktop.trainer.aggregate import Aggregation
+from desktop.trainer.loop import LocalTraining
+
+log = logging.getLogger(__name__)
+
+HIGH_WATER = 16 * 1024 * 1024  # unacknowledged bytes to one peer above which nothing more is produced for it
+REPORT_S = 0.1
+DIVERGED_TRIES = 3
+SAMPLES_TO_TRY = 12
+
+
+class Training:
+    """Owns model, data, engine and aggregation of one run. Use from one thread."""
+
+    def __init__(
+        self,
+        order: Start,
+        data: TaskData,
+        transport: PeerTransport,
+        say: Callable[[Said], None],
+        clock: Callable[[], float] = time.monotonic,
+        bucket_bytes: int = wire.BUCKET_BYTES,
+    ) -> None:
+        self._order, self._transport, self._say, self._clock = order, transport, say, clock
+        self.spec = TaskSpec.from_json(order.task)
+        self._schema = self.spec.schema_digest()
+        # Batches differ between members: the peer's id is the seed of what is its own.
+        seed = random.Random(f"{self.spec.seed}/{transport.me}").getrandbits(32)
+        try:
+            self.local = LocalTraining(self.spec, data, order.backend, seed)
+        except ValueError as error:
+            raise TrainingError(why=str(error)) from error
+        self.numbers = Aggregation(self.local.flat, bucket_bytes)
+        start = next(digest for digest in self.numbers.digest() if digest)
+        me = transport.me
+        self.engine = RoundEngine(me, order.policy, len(self.numbers), start, founder=order.founder)
+        self.engine.room.names[me] = order.name
+        self._actions: deque[act.Action] = deque()
+        self._held: dict[str, deque[act.Action]] = {}  # per peer above high water, in order
+        self._job: Iterator[object] | None = None
+        self._training_round = 0
+        self._diverged = 0
+        self._points: list[Point] = []
+        self._last_report = self._last_tick = float("-inf")
+        self._rate: deque[tuple[float, int]] = deque(maxlen=50)
+        self._validation: dict[int, tuple[int, float | None, float | None]] = {}
+        self._told: dict[int, RoundCommitted] = {}
+        self.ended = False
+        self._stopping = False
+
+    # -- life --
+
+    def begin(self) -> None:
+        """Enter the room with everyone who is connected."""
+        local = self.local
+        self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
+                        samples=len(local.data.train)))  # fmt: skip
+        self.engine.begin(self._clock())
+        self._transport.listen(self)
+        for peer, name in list(self._transport.peers.items()):
+            self.engine.connected(peer, name, self._clock())
+
+    def stop(self) -> None:
+        """End: the last committed weights are kept, tested and saved; the room hears that I leave."""
+        if not self.ended and not self._stopping:
+            self._stopping = True
+            self.leave()
+
+    def leave(self) -> None:
+        """Say good-bye to the room and train no more."""
+        self.local.cancel()
+        self._training_round = 0
+        self.engine.leave(self._clock())
+        self._collect()
+        for action in self._actions:
+            if isinstance(action, act.Send):
+                self._transport.send(action.to, codec.encode(action.message, self._schema), bulk=False)
+        # A commit that was decided is carried out to its end, or the weights would be those of two rounds.
+        committing = (act.KeepResult, act.ApplyResults, act.Restore)
+        self._actions = deque(action for action in self._actions if isinstance(action, committing))
+        self._held.clear()
+        self._transport.listen(None)
+
+    @property
+    def left(self) -> bool:
+        """Whether `leave` was called: nothing is sent or heard any more."""
+        return self.engine.has_left
+
+    # -- TransportListener --
+
+    def peer_connected(self, peer: str, name: str) -> None:
+        self.engine.connected(peer, name, self._clock())
+
+    def peer_lost(self, peer: str, reason: str) -> None:
+        self._held.pop(peer, None)
+        self.engine.lost(peer, self._clock())
+
+    def received(self, peer: str, data: memoryview) -> None:
+        try:
+            schema, message, payload = codec.decode(data)
+        except codec.MessageError as error:
+            self._say(Noted(severity="bad", text=f"{self._name(peer)}: {error.sentence}", peer=peer))
+            return
+        if schema != self._schema:
+            self._say(Noted(severity="bad", text=f"{self._name(peer)} trains another task; its message was dropped.",
+                            peer=peer))  # fmt: skip
+            return
+        self.engine.received(peer, message, payload, self._clock())
+
+    # -- slices --
+
+    def slice(self) -> float:
+        """Do one piece of work; seconds until there is more (0: at once)."""
+        now = self._clock()
+        try:
+            if not self.left:
+                self._tick(now)
+                self._collect()
+            worked = self._one_piece()
+        except PeerloomError as error:
+            self._fail(error.sentence)
+            worked = True
+        self._report(now)
+        return 0.0 if worked else min(REPORT_S, self._order.policy.beat_s / 2)
+
+    def _tick(self, now: float) -> None:
+        if now - self._last_tick >= self._order.policy.beat_s / 2:
+            self._last_tick = now
+            self.engine.tick(now)
+
+    def _collect(self) -> None:
+        self._actions.extend(self.engine.take())
+
+    def _one_piece(self) -> bool:
+        """A pending job's next slice, else the next action, else one batch."""
+        if self._job is not None:
+            if next(self._job, self) is self:
+                self._job = None
+            return True
+        if self._release_held():
+            return True
+        if self._actions:
+            self._carry_out(self._actions.popleft())
+            return True
+        if self.local.running:
+            self._batch()
+            return True
+        if self._stopping and not self.ended:
+            self._job = self._finish(complete=False)
+            return True
+        return False
+
+    def _release_held(self) -> bool:
+        for peer, waiting in self._held.items():
+            if waiting and self._transport.unsent(peer) < HIGH_WATER:
+                self._send_bulk(waiting.popleft())
+                return True
+        return False
+
+    def _batch(self) -> None:
+        self._points.append(self.local.step())
+        self._rate.append((self._clock(), self.local.step_number))
+        if not self.local.running:
+            self._trained()
+
+    def _trained(self) -> None:
+        samples = self.local.samples
+        if not samples:
+            self._diverged += 1
+            if self._diverged >= DIVERGED_TRIES:
+                raise TrainingError(why="the loss is not a finite number any more; choose a lower learning rate")
+            self._say(Noted(severity="bad", text="My training diverged in this round; its work is left out.",
+                            peer=self._transport.me))  # fmt: skip
+            self.local.forget_momentum()
+        else:
+            self._diverged = 0
+        self.engine.trained(self._training_round, samples, self._clock())
+        self._training_round = 0
+
+    # -- actions --
+
+    def _carry_out(self, action: act.Action) -> None:
+        now = self._clock()
+        match action:
+            case act.Send(to, message):
+                self._transport.send(to, codec.encode(message, self._schema), bulk=False)
+            case act.Train(round_, steps):
+                for bucket in range(len(self.numbers)):
+                    self.numbers.rewind(bucket)
+                self._training_round = round_
+                self.local.begin(steps)
+            case act.StopTraining():
+                self._training_round = 0
+                self.local.cancel()
+            case act.BeginExchange(plan):
+                self.numbers.begin(plan.stamp, plan.precision)
+                self._held.clear()
+            case act.Contribute(to=to) | act.SendSnapshot(to=to):
+                waiting = self._held.setdefault(to, deque())
+                waiting.append(action)  # also below high water: what waits there goes first
+            case act.Keep(stamp, bucket, peer, payload):
+                self._try(lambda: self.numbers.keep(bucket, peer, payload), stamp, peer)
+            case act.Reduce():
+                self._reduce(action)
+            case act.KeepResult(stamp, bucket, peer, payload):
+                self._try(lambda: self.numbers.keep_result(bucket, payload), stamp, peer)
+            case act.DigestResults(stamp):
+                if self.numbers.stamp == stamp:
+                    self._job = self._digest_results(stamp)
+            case act.DigestBase(round_):
+                self._job = self._digest_base(round_)
+            case act.ApplyResults(round_, buckets):
+                self._job = self.numbers.apply(round_, buckets)
+            case act.Validate(round_):
+                self._job = self._validate(round_)
+            case act.Restore(bucket, peer, payload, round_):
+                try:
+                    self.numbers.restore(bucket, round_, payload)
+                except ValueError as error:
+                    self.engine.unusable_snapshot(bucket, peer, str(error), now)
+            case act.Note(severity, text, peer):
+                self._say(Noted(severity=severity, text=text, peer=peer))
+            case act.Finished():
+                self._job = self._finish(complete=True)
+
+    def _try(self, what: Callable[[], None], stamp: Stamp, peer: str) -> None:
+        """A payload that cannot be used is refused; one of an earlier attempt is of no interest any more."""
+        if self.numbers.stamp != stamp:
+            return
+        try:
+            what()
+        except ValueError as error:
+            self.engine.unusable(stamp, peer, str(error), self._clock())
+
+    def _send_bulk(self, action: act.Action) -> None:
+        numbers = self.numbers
+        match action:
+            case act.Contribute(stamp, bucket, to, precision):
+                if numbers.stamp != stamp:
+                    return
+                message: Contribution | SnapshotBucket = Contribution(stamp, bucket)
+                buffer, payload = codec.reserve(message, self._schema, wire.size(numbers.count(bucket), precision))
+                wire.encode(numbers.update(bucket), precision, payload)
+            case act.SendSnapshot(to, _, bucket):
+                # The version is read here: rounds may have been committed while this waited.
+                message = SnapshotBucket(numbers.versions[bucket], bucket)
+                buffer, payload = codec.reserve(message, self._schema, wire.size(numbers.count(bucket), "f32"))
+                numbers.snapshot(bucket, payload)
+            case _:
+                raise AssertionError(action)
+        payload.release()
+        self._transport.send(to, buffer, bulk=True)
+
+    def _reduce(self, action: act.Reduce) -> None:
+        numbers, stamp, bucket = self.numbers, action.stamp, action.bucket
+        if numbers.stamp != stamp or not numbers.has_all(bucket, action.shares, self._transport.me):
+            return  # one of them was refused: a new attempt without it is on its way
+        size = wire.size(numbers.count(bucket), action.precision)
+        buffer, payload = codec.reserve(Result(stamp, bucket), self._schema, size)
+        try:
+            numbers.reduce(bucket, action.shares, self._transport.me, payload)
+        except ValueError as error:
+            self.engine.unusable(stamp, self._transport.me, str(error), self._clock())
+            return
+        for peer in action.to:  # the same buffer to all: nobody writes to it any more
+            self._transport.send(peer, buffer, bulk=True)
+        self.engine.reduced(stamp, bucket, self._clock())
+
+    def _digest_results(self, stamp: Stamp) -> Iterator[object]:
+        for digest in self.numbers.digest_with_results():
+            if digest:
+                self.engine.digested(stamp, digest, self._clock())
+            yield None
+
+    def _digest_base(self, round_: int) -> Iterator[object]:
+        for digest in self.numbers.digest():
+            if digest:
+                self.engine.base_digested(round_, digest, self._clock())
+            yield None
+
+    def _validate(self, round_: int) -> Iterator[object]:
+        """The committed weights on my validation part. The model holds them: training has not gone on yet."""
+        found = yield from evaluate(self.local.model, self.spec, self.local.data.validation)
+        self._validation[round_] = (self.local.step_number, found.loss, found.accuracy)
+        metrics = Metrics(round_, found.loss or 0.0, found.accuracy or 0.0, found.n)
+        self.engine.validated(metrics, self._clock())
+
+    # -- the end --
+
+    def _finish(self, complete: bool) -> Iterator[object]:
+        """Test the committed weights on what nobody trained on, and save them."""
+        room, local = self.engine.room, self.local
+        for bucket in range(len(self.numbers)):
+            self.numbers.rewind(bucket)
+            yield None
+        path, accuracy, tested = "", None, 0
+        if room.round > 0 and room.whole:
+            found = yield from evaluate(local.model, self.spec, local.data.test)
+            accuracy, tested = found.accuracy, found.n
+            card = store.ModelCard(
+                task=self.spec, rounds=room.round, members=self._members(), samples=len(local.data.train),
+                date=datetime.now(UTC).isoformat(timespec="seconds"), digest=room.digest, test_accuracy=accuracy,
+                test_samples=tested,
+            )  # fmt: skip
+            try:
+                path = str((yield from store.saving(Path(self._order.models_folder), local.model.state_dict().items(),
+                                                    card)))  # fmt: skip
+            except PeerloomError as error:
+                self._say(Noted(severity="bad", text=error.sentence))
+        pictures = tuple(sample.png for sample in sample_pictures(local.data.test, SAMPLES_TO_TRY))
+        self._report(float("inf"))
+        self._say(FinalModel(complete=complete, round=room.round, digest=room.digest, path=path,
+                             test_accuracy=accuracy, test_samples=tested, samples=pictures))  # fmt: skip
+        self.ended = True
+
+    def _members(self) -> tuple[str, ...]:
+        room = self.engine.room
+        return tuple(room.name(peer) for peer in room.view.members) or (self._order.name,)
+
+    def _fail(self, sentence: str) -> None:
+        log.info("training failed: %s", sentence)
+        self.leave()
+        self._job = None
+        self.ended = True
+        self._say(Failed(sentence=sentence))
+
+    # -- reporting --
+
+    def _name(self, peer: str) -> str:
+        return self.engine.room.name(peer)
+
+    def _report(self, now: float) -> None:
+        if now - self._last_report < REPORT_S:
+            return
+        self._last_report = min(now, self._clock())
+        self._report_rounds()
+        status = self.engine.status(self._clock())
+        steps = self._steps_per_s()
+        local_steps = self.engine.member.local_steps or self._order.policy.local_steps
+        trained = 1 - self.local.left / max(1, local_steps) if status.phase == "training" else 0.0
+        progress = {"training": 0.9 * trained, "ready": 0.9, "exchanging": 0.9 + 0.1 * status.exchanged, "applied": 1.0}
+        self._say(
+            Progress(
+                phase=status.phase, round=status.round, step=self.local.step_number, epoch=self.local.batches.epoch,
+                round_progress=progress.get(status.phase, 0.0), inside=status.inside, leading=status.leading,
+                leader=status.view.leader, digest=status.digest, waiting_on=status.waiting_on,
+                waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
+                deadline_s=status.deadline_s, quorum=status.quorum,
+                seats=tuple(Seat(peer=s.peer, phase=s.phase, round=s.round) for s in status.roster),
+                fetched=status.fetched, local_steps=local_steps, precision=self.engine.member.precision,
+                steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+            )
+        )
+        self._points.clear()
+
+    def _steps_per_s(self) -> float:
+        if len(self._rate) < 2:
+            return 0.0
+        (first, a), (last, b) = self._rate[0], self._rate[-1]
+        return (b - a) / (last - first) if last > first and self._clock() - last < 5 else 0.0
+
+    def _report_rounds(self) -> None:
+        """Validation of rounds; once more when further members' figures have come."""
+        for round_, (step, loss, accuracy) in self._validation.items():
+            room = self.engine.room_metrics(round_)
+            found = RoundCommitted(round=round_, step=step, digest=self.engine.room.digest, loss=loss,
+                                   accuracy=accuracy, room_loss=room[0] if room else None,
+                                   room_accuracy=room[1] if room else None)  # fmt: skip
+            if self._told.get(round_) != found:
+                self._told[round_] = found
+                self._say(found)
+        for old in [round_ for round_ in self._validation if round_ < self.engine.room.round - 3]:
+            del self._validation[old]
+            self._told.pop(old, None)

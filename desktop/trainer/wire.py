@@ -1,0 +1,56 @@
+"""Weights and updates as bytes and back: float32 or float16, little endian, one bucket at a time.
+
+Everything here is a call into torch on whole buckets: it releases the interpreter lock, so that the window
+goes on. `tobytes`, `torch.save` and their like hold it for hundreds of milliseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+if sys.byteorder != "little":  # pragma: no cover - no such machine runs torch
+    raise ImportError("Peerloom's wire format is little endian; this computer is not.")
+
+WIRE = {"f32": torch.float32, "f16": torch.float16}
+BUCKET_BYTES = 4 * 1024 * 1024  # of float32
+
+
+def bucket_slices(parameters: int, bucket_bytes: int = BUCKET_BYTES) -> list[slice]:
+    """Cut a flat vector of `parameters` float32 into buckets."""
+    step = max(1, bucket_bytes // 4)
+    return [slice(start, min(start + step, parameters)) for start in range(0, parameters, step)] or [slice(0, 0)]
+
+
+def size(count: int, precision: str) -> int:
+    """Bytes of `count` numbers."""
+    return count * WIRE[precision].itemsize
+
+
+def encode(numbers: torch.Tensor, precision: str, out: memoryview) -> None:
+    """Write a flat float32 CPU tensor into `out` (exactly `size` bytes), rounded to nearest."""
+    if len(numbers):
+        torch.frombuffer(out, dtype=WIRE[precision]).copy_(numbers)
+
+
+def decode(payload: object, count: int, precision: str) -> torch.Tensor:
+    """float32 [count] from a payload. ValueError with the reason when it is not `count` finite numbers."""
+    if not isinstance(payload, memoryview | bytearray | bytes):
+        raise ValueError("it carries no numbers")
+    expected = size(count, precision)
+    if len(payload) != expected:
+        raise ValueError(f"it has {len(payload)} bytes, {expected} were expected")
+    if not count:
+        return torch.zeros(0)
+    if isinstance(payload, bytes):
+        payload = bytearray(payload)  # torch wants a buffer that may be written
+    numbers = torch.frombuffer(payload, dtype=WIRE[precision])
+    if not bool(torch.isfinite(numbers).all()):
+        raise ValueError("it holds numbers that are not finite")
+    return numbers.to(torch.float32)
+
+
+def view(numbers: torch.Tensor) -> memoryview:
+    """The bytes of a contiguous float32 CPU tensor, not copied."""
+    return memoryview(numbers.numpy()).cast("B")  # type: ignore[arg-type]

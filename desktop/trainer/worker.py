@@ -1,0 +1,230 @@
+"""The QObject that lives in the trainer's QThread: takes commands, works in slices, says what happens.
+
+torch is imported here, by `WarmUp`, after the window is on screen: nothing on top of this file may import it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
+
+from desktop.bridge.adapter import QtTransport
+from desktop.bridge.lifecycle import (
+    Command,
+    DataRead,
+    Failed,
+    ForgetData,
+    Leave,
+    ListModels,
+    Models,
+    Prediction,
+    ReadFolders,
+    ReadSample,
+    Start,
+    Stop,
+    TorchReady,
+    TryPicture,
+    WarmUp,
+)
+from desktop.errors import PeerloomError
+from desktop.library import store
+from desktop.tasks import data as task_data
+from desktop.tasks.data import TaskData
+from desktop.tasks.readers import scan_folder
+from desktop.tasks.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from desktop.trainer.training import Training
+
+log = logging.getLogger(__name__)
+
+
+class TrainerWorker(QObject):
+    """Owns everything that trains. All slots run in its thread."""
+
+    said = Signal(object)  # a lifecycle.Said
+
+    def __init__(self, me: str) -> None:
+        super().__init__()
+        self.transport = QtTransport(me, self._wake)
+        self.transport.setParent(self)  # so that it moves to the thread along with this
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._slice)
+        self._reading: Iterator[object] | None = None
+        self._data: TaskData | None = None
+        self._task = ""
+        self._training: Training | None = None
+
+    @Slot(object)
+    def do(self, command: Command) -> None:
+        """Carry a command out, or begin to."""
+        handlers: dict[type[Command], Callable[[Any], None]] = {
+            WarmUp: self._warm_up,
+            ListModels: self._list_models,
+            ReadSample: self._read_sample,
+            ReadFolders: self._read_folders,
+            ForgetData: self._forget,
+            Start: self._start,
+            Stop: self._stop,
+            Leave: self._leave,
+            TryPicture: self._try,
+        }
+        try:
+            handlers[type(command)](command)
+        except PeerloomError as error:
+            self.said.emit(Failed(sentence=error.sentence))
+        except Exception as error:  # whatever it is, the window must hear of it and stay usable
+            log.exception("the trainer failed")
+            self.said.emit(Failed(sentence=f"Training ended with an unexpected error: {error!r}."))
+        self._wake()
+
+    @Slot()
+    def shut_down(self) -> None:
+        """Leave the room and end the thread's work; called before the thread quits."""
+        self._timer.stop()
+        self._reading = None
+        if self._training is not None and not self._training.left:
+            self._training.leave()
+        self._training = None
+
+    # -- slices --
+
+    def _wake(self) -> None:
+        if self._training is not None or self._reading is not None:
+            self._timer.start(0)
+
+    @Slot()
+    def _slice(self) -> None:
+        try:
+            wait = self._one_slice()
+        except Exception as error:
+            log.exception("the trainer failed")
+            self._reading = self._training = None
+            self.said.emit(Failed(sentence=f"Training ended with an unexpected error: {error!r}."))
+            return
+        if wait is not None:
+            self._timer.start(round(wait * 1000))
+
+    def _one_slice(self) -> float | None:
+        if self._reading is not None:
+            if next(self._reading, self) is self:
+                self._reading = None
+            return 0.0
+        training = self._training
+        if training is None or (training.ended and training.left):
+            return None
+        return training.slice()
+
+    # -- commands --
+
+    def _warm_up(self, command: WarmUp) -> None:
+        # Threads that spin after their work take the window's core away.
+        os.environ.setdefault("KMP_BLOCKTIME", "0")
+        import torch
+
+        from desktop.tasks import models
+        from desktop.trainer import loop, training  # noqa: F401 - imported now, so that Start does not wait for it
+
+        torch.set_num_threads(command.threads)
+        models.warm_up()
+        self.said.emit(TorchReady(backends=loop.backends(), version=torch.__version__))
+
+    def _list_models(self, command: ListModels) -> None:
+        self.said.emit(Models(rows=store.list_models(Path(command.folder))))
+
+    def _read_sample(self, command: ReadSample) -> None:
+        spec = TaskSpec.from_json(command.task)
+        self._have(spec, task_data.load_sample(spec, command.share))
+
+    def _have(self, spec: TaskSpec, data: TaskData) -> None:
+        self._data, self._task = data, spec.to_json()
+        self.said.emit(DataRead(view=task_data.describe(spec, data), task=self._task))
+
+    def _forget(self, _: ForgetData) -> None:
+        self._reading, self._data = None, None
+
+    def _read_folders(self, command: ReadFolders) -> None:
+        self._data = None
+        self._reading = self._read(TaskSpec.from_json(command.task), tuple(Path(path) for path in command.paths))
+
+    def _read(self, spec: TaskSpec, paths: tuple[Path, ...]) -> Iterator[object]:
+        """Scan, then decode, a few files per slice; what is wrong becomes a sentence on the data page."""
+        source = ", ".join(str(path) for path in paths)
+        findings: tuple[Any, ...] = ()
+        try:
+            scanned = scan_folder(paths)
+            scan = yield from self._watched(source, scanned)
+            findings = scan.findings()
+            if not spec.classes:
+                spec = spec.with_classes(scan.classes)
+            data = yield from self._watched(source, task_data.load_folder(spec, scan))
+        except PeerloomError as error:
+            self.said.emit(DataRead(view=task_data.refused(source, error.sentence, findings)))
+            return
+        self._have(spec, data)
+
+    def _watched(self, source: str, steps: Any) -> Any:
+        while True:
+            try:
+                progress = next(steps)
+            except StopIteration as end:
+                return end.value
+            self.said.emit(DataRead(view=task_data.reading(source, progress)))
+            yield
+
+    def _start(self, command: Start) -> None:
+        from desktop.trainer.training import Training
+
+        if self._data is None:
+            self.said.emit(Failed(sentence="There is no data to train on yet. Choose your data first."))
+            return
+        self._training = Training(command, self._data, self.transport, self.said.emit)
+        self._training.begin()
+
+    def _stop(self, _: Stop) -> None:
+        if self._training is not None:
+            self._training.stop()
+
+    def _leave(self, _: Leave) -> None:
+        if self._training is not None and not self._training.left:
+            if self._training.ended:
+                self._training.leave()
+            else:
+                self._training.stop()
+
+    def _try(self, command: TryPicture) -> None:
+        training = self._training
+        if training is None or not training.ended:
+            self.said.emit(Prediction(picture=b"", name="", error="There is no trained model yet. Train one first."))
+            return
+        from desktop.library import try_image
+
+        model, spec = training.local.model, training.spec
+        if command.index >= 0:
+            samples = try_image.sample_pictures(training.local.data.test, 12)
+            if command.index < len(samples):
+                sample = samples[command.index]
+                confidences = try_image.predict_array(model, spec, sample.x)
+                name = f"held-out picture of “{spec.classes[sample.label]}”"
+                self.said.emit(Prediction(picture=sample.png, name=name, confidences=confidences))
+            return
+        path = Path(command.path)
+        try:
+            confidences, picture = try_image.predict(model, spec, path)
+        except PeerloomError as error:
+            self.said.emit(Prediction(picture=b"", name=path.name, error=error.sentence))
+            return
+        self.said.emit(Prediction(picture=picture, name=path.name, confidences=confidences))
+
+
+def torch_must_come_first() -> bool:
+    """Whether torch must be imported before Qt (Windows: their libraries clash the other way round)."""
+    return sys.platform == "win32"
