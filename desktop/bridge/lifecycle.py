@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.state import Confidence, DataView, Frozen, ModelRow
 
@@ -135,8 +136,7 @@ class Progress(Said):
     quorum: int = 1
     seats: tuple[Seat, ...] = ()
     fetched: float = 1.0
-    local_steps: int = 0
-    precision: str = "f32"
+    values: Values = Values()
     steps_per_s: float = 0.0
     samples_per_s: float = 0.0
     points: tuple[Point, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from desktop.rounds.messages import PeerId, Plan, RoundMessage, Stamp
+from desktop.rounds.messages import PeerId, Plan, RoundMessage, Stamp, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Train(Action):
     """Train from the committed weights; answer with `RoundEngine.trained`."""
 
     round: int
-    local_steps: int
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class Leader:
         self._serial += 1
         self._unsynced &= set(members)
         self._forget_round()
-        over = room.round >= room.policy.rounds
+        over = room.round >= room.values.rounds
         needed = room.policy.min_members if room.begun else room.policy.start_members
         missing = max(0, needed - len(members))
         if over or missing:
@@ -197,10 +197,7 @@ class Leader:
         self.machine.fire("enough")
         self._stamp = Stamp(room.round + 1, *room.view.order)
         self._since = room.now
-        policy = room.policy
-        announce = Announce(
-            room.view, self._serial, room.round + 1, room.digest, policy.local_steps, policy.precision
-        )
+        announce = Announce(room.view, self._serial, room.round + 1, room.digest, room.values)
         for peer in members:
             room.send(peer, announce)
 
@@ -293,7 +290,7 @@ class Leader:
         self._moved.clear()
         self._since = room.now
         self.machine.fire("planned")
-        plan = Plan(self._stamp, self._shares, reducers, room.policy.precision)
+        plan = Plan(self._stamp, self._shares, reducers, room.values.precision)
         for peer in room.present():
             room.send(peer, plan)
 

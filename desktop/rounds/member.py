@@ -66,8 +66,7 @@ class Member:
         self.machine = Machine(PHASES)
         self.fetch = Fetch(room)
         self.exchange: Exchange | None = None
-        self.local_steps = 0
-        self.precision = room.policy.precision
+        self.precision = room.values.precision  # of the exchange in hand
         self._last: Announce | None = None  # the latest announcement
         self._training = 0  # the round whose local steps are running, 0 for none
         self._work: tuple[int, int] | None = None  # (round, samples) of finished local work
@@ -91,7 +90,7 @@ class Member:
             room.send(room.view.leader, Standing(room.view.term, room.round, room.digest, room.whole))
             return
         self.catch_up(message.round - 1, message.base_digest)
-        self.local_steps, self.precision = message.local_steps, message.precision
+        room.values = message.values
         self._drop_exchange()
         if not room.whole:
             self.behind()
@@ -103,7 +102,7 @@ class Member:
             self.machine.fire("announced")
             if not again or self._training != message.round:
                 self._training = message.round
-                room.do(Train(message.round, message.local_steps))
+                room.do(Train(message.round, message.values))
 
     def catch_up(self, round_: int, digest: str) -> None:
         """The room's weights are those of `round_`: commit what I hold of it, else fetch them."""
@@ -253,7 +252,7 @@ class Member:
             return
         self.machine.fire("committed")
         room.do(Validate(round_))
-        if round_ >= room.policy.rounds:
+        if round_ >= room.values.rounds:
             self.machine.fire("finished")
             room.do(Finished(round_))
 
@@ -280,7 +279,7 @@ class Member:
         else:
             self.machine.fire("whole")
             room.send(room.view.leader, Standing(room.view.term, room.round, digest, True))
-            if room.round >= room.policy.rounds and self.machine.fire("finished"):
+            if room.round >= room.values.rounds and self.machine.fire("finished"):
                 room.do(Validate(room.round))
                 room.do(Finished(room.round))
             elif self.phase == "exchanging":

@@ -44,6 +44,17 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """What the leader decides for all; changes count from the next announcement on."""
+
+    rounds: int = 12
+    local_steps: int = 20
+    precision: str = "f32"
+    batch: int = 32
+    lr: float = 0.001
+
+
+@dataclass(frozen=True, slots=True)
 class RoundMessage:
     """Base of all messages about rounds."""
 
@@ -113,14 +124,13 @@ class Pause(RoundMessage):
 
 @dataclass(frozen=True, slots=True)
 class Announce(RoundMessage):
-    """Train `local_steps` steps from the weights of `round - 1`, whose digest is `base_digest`."""
+    """Train `values.local_steps` steps from the weights of `round - 1`, whose digest is `base_digest`."""
 
     view: View
     serial: int
     round: int
     base_digest: str
-    local_steps: int
-    precision: str
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)

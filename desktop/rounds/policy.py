@@ -6,14 +6,14 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
+from desktop.rounds.messages import Values
+
 
 @dataclass(frozen=True, slots=True)
 class RoomPolicy:
     """What a room fixes before it starts. Times in seconds."""
 
-    rounds: int = 12
-    local_steps: int = 20
-    precision: str = "f32"
+    values: Values = Values()
     start_members: int = 2  # the first round waits for this many
     min_members: int = 2  # below this, training pauses
     beat_s: float = 0.5

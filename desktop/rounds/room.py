@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from desktop.rounds.actions import Action, Note, Send
-from desktop.rounds.messages import PeerId, RoundMessage, View
+from desktop.rounds.messages import PeerId, RoundMessage, Values, View
 from desktop.rounds.policy import RoomPolicy
 
 NEVER = -1  # version of a bucket that has not been received
@@ -21,6 +21,7 @@ class Room:
     buckets: int
     view: View = field(default_factory=View)
     connected: set[PeerId] = field(default_factory=set)
+    values: Values = field(default_factory=Values)  # as announced last; before that those of the policy
     round: int = 0  # last committed round that I know of
     digest: str = ""  # digest of the room's weights after that round
     versions: list[int] = field(default_factory=list)  # per bucket: the round whose weights I hold
@@ -29,6 +30,9 @@ class Room:
     outbox: list[Action] = field(default_factory=list)
     whole_peers: frozenset[PeerId] = frozenset()  # members whose weights are whole, by the leader's last roster
     names: dict[PeerId, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = self.policy.values
 
     @property
     def inside(self) -> bool:

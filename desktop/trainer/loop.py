@@ -76,9 +76,12 @@ class LocalTraining:
         """Local steps that are left."""
         return self._left
 
-    def begin(self, steps: int) -> None:
+    def begin(self, steps: int, batch: int, lr: float) -> None:
         """Run `steps` local steps from the weights that are in the model now."""
         self._left, self._samples = steps, 0
+        self.batches.batch = min(batch, self.batches.n)
+        for group in self.optimiser.param_groups:
+            group["lr"] = lr
 
     def cancel(self) -> None:
         """Drop the steps that are left."""

@@ -224,11 +224,11 @@ class Training:
         match action:
             case act.Send(to, message):
                 self._transport.send(to, codec.encode(message, self._schema), bulk=False)
-            case act.Train(round_, steps):
+            case act.Train(round_, values):
                 for bucket in range(len(self.numbers)):
                     self.numbers.rewind(bucket)
                 self._training_round = round_
-                self.local.begin(steps)
+                self.local.begin(values.local_steps, values.batch, values.lr)
             case act.StopTraining():
                 self._training_round = 0
                 self.local.cancel()
@@ -376,7 +376,7 @@ class Training:
         self._report_rounds()
         status = self.engine.status(self._clock())
         steps = self._steps_per_s()
-        local_steps = self.engine.member.local_steps or self._order.policy.local_steps
+        local_steps = self.engine.room.values.local_steps
         trained = 1 - self.local.left / max(1, local_steps) if status.phase == "training" else 0.0
         progress = {"training": 0.9 * trained, "ready": 0.9, "exchanging": 0.9 + 0.1 * status.exchanged, "applied": 1.0}
         self._say(
@@ -387,7 +387,7 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=s.peer, phase=s.phase, round=s.round) for s in status.roster),
-                fetched=status.fetched, local_steps=local_steps, precision=self.engine.member.precision,
+                fetched=status.fetched, values=self.engine.room.values,
                 steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from tests.sim.simulator import Simulator
 
@@ -11,7 +12,7 @@ SHORT = range(40)
 
 
 def policy(members: int, rounds: int = 6, **changes: float) -> RoomPolicy:
-    values: dict[str, object] = {"rounds": rounds, "start_members": members, "min_members": 1, **changes}
+    values: dict[str, object] = {"values": Values(rounds=rounds), "start_members": members, "min_members": 1, **changes}
     return RoomPolicy(**values)  # type: ignore[arg-type]
 
 

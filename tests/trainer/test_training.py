@@ -12,6 +12,7 @@ import torch
 
 from desktop.bridge.lifecycle import Failed, FinalModel, Noted, Said, Start
 from desktop.bridge.loopback import LoopbackHub
+from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.tasks.builtin import DIGITS
 from desktop.tasks.data import load_sample
@@ -36,8 +37,8 @@ class Room:
 
     def __init__(self, folder: Path, members: int, spec: TaskSpec = DIGITS, **policy: object) -> None:
         self.clock, self.hub, self.folder, self.spec = Clock(), LoopbackHub(), folder, spec
-        values: dict[str, object] = {"rounds": 3, "local_steps": 5, "start_members": members, "min_members": 1, **policy}
-        self.policy = RoomPolicy(**values)  # type: ignore[arg-type]
+        values = Values(**{"rounds": 3, "local_steps": 5, "batch": spec.batch, "lr": spec.lr, **policy})  # type: ignore[arg-type]
+        self.policy = RoomPolicy(values=values, start_members=members, min_members=1)
         self.said: dict[str, list[Said]] = {}
         self.trainings: dict[str, Training] = {}
         self.shares = members
