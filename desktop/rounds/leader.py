@@ -38,7 +38,7 @@ DUTIES = Table(
         ("off", "founded"): "gathering",
         ("off", "took over"): "asking",
         ("asking", "all stand"): "gathering",
-        ("collecting", "overtaken"): "asking",
+        **every(("collecting", "exchanging"), "overtaken", "asking"),
         ("gathering", "enough"): "collecting",
         ("collecting", "too few"): "gathering",
         ("collecting", "planned"): "exchanging",
@@ -129,14 +129,13 @@ class Leader:
 
     def stands(self, peer: PeerId, message: Standing) -> None:
         """Where a member stands: asked for after a take-over, or told because its weights are whole or not."""
-        if message.term != self._room.view.term:
+        if message.term != self._room.view.term or peer not in self._here():
             return
         (self._unsynced.discard if message.synced else self._unsynced.add)(peer)
         if self.machine.state == "asking":
             self._stands[peer] = message
-        elif message.round > self._room.round and self.machine.state == "collecting":
+        elif message.round > self._room.round and self.machine.fire("overtaken"):
             # It committed a round that I announce once more: learn of it as after a take-over.
-            self.machine.fire("overtaken")
             self._stands = {room_member: message for room_member in self._here()}
         self.work()
 
@@ -331,7 +330,7 @@ class Leader:
         named = Counter(
             peer for member in stalled if member in self._beats
             for peer in self._beats[member].lacking if peer in self._here() and peer != self._room.me
-        )  # fmt: skip
+        )
         guilty = named.most_common(1)[0][0] if named else next((p for p in stalled if p != self._room.me), "")
         if guilty:
             self._ban(guilty, f"{self._room.name(guilty)} did not move for {self._deadline.seconds:.0f} s")
@@ -340,7 +339,7 @@ class Leader:
 
     def applied(self, peer: PeerId, message: Applied) -> None:
         """A member holds all results."""
-        if self.machine.state == "exchanging" and message.stamp == self._stamp:
+        if self.machine.state == "exchanging" and message.stamp == self._stamp and peer in self._here():
             self._applied[peer] = message.digest
             self.work()
 

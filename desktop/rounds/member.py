@@ -71,7 +71,7 @@ class Member:
         self._training = 0  # the round whose local steps are running, 0 for none
         self._work: tuple[int, int] | None = None  # (round, samples) of finished local work
         self._digest = ""  # digest of weights plus results of the exchange in hand
-        self._early: list[tuple[PeerId, Contribution | Result, object]] = []
+        self._early: dict[tuple[PeerId, type, int], tuple[Contribution | Result, object]] = {}
 
     @property
     def phase(self) -> str:
@@ -92,8 +92,8 @@ class Member:
         self.catch_up(message.round - 1, message.base_digest)
         room.values = message.values
         self._drop_exchange()
-        if not room.whole:
-            self.behind()
+        if not room.whole or self.phase == "syncing":
+            self.behind()  # in the latter case the digest of what was fetched is still being made
         elif self._work is not None and self._work[0] == message.round:
             self.machine.fire("kept")
             self._say_ready(*self._work)
@@ -113,8 +113,18 @@ class Member:
             room.round, room.digest = round_, digest
             self.out()
             self.behind()
-        elif round_ == room.round and digest and not room.digest:
+        elif round_ == room.round and digest and digest != room.digest:
+            if room.digest:
+                self._replaced()
             room.digest = digest
+
+    def _replaced(self) -> None:
+        """The room went on from other weights of my last round than those that I hold."""
+        self._room.note("care", f"The room holds other weights of round {self._room.round}; I fetch them.")
+        self._work = None
+        self.out()
+        self.machine.fire("reopened")
+        self.fetch.again()
 
     def enter(self, round_: int, digest: str) -> None:
         """I was let in: the room's weights are those of `round_`, whatever I held before."""
@@ -167,8 +177,8 @@ class Member:
         for bucket, peer in self.exchange.outgoing():
             room.do(Contribute(plan.stamp, bucket, peer, plan.precision))
         self._reduce()
-        early, self._early = self._early, []
-        for sender, message, payload in early:
+        early, self._early = self._early, {}
+        for (sender, _, _), (message, payload) in early.items():
             self.bulk(sender, message, payload)
         self._complain_about_lost()
 
@@ -176,9 +186,7 @@ class Member:
         """A contribution or a result. One that comes before its plan waits for it; an old one is dropped."""
         current = self.exchange.stamp if self.exchange else Stamp(self._room.round + 1, -1, -1)
         if message.stamp > current:
-            # The sender may have heard of the plan before me. Bounded: what is lost here is re-planned.
-            if len(self._early) < 2 * self._room.buckets + 64:
-                self._early.append((sender, message, payload))
+            self._keep_early(sender, message, payload)
             return
         if message.stamp < current or self.exchange is None:
             return
@@ -194,6 +202,14 @@ class Member:
                 self._check_complete()
         if why:
             self._room.note("care", f"Dropped a message of {self._room.name(sender)}: {why}.", sender)
+
+    def _keep_early(self, sender: PeerId, message: Contribution | Result, payload: object) -> None:
+        """The sender may have heard of the plan before me. Bounded: one payload per peer, kind and bucket."""
+        room, key = self._room, (sender, type(message), message.bucket)
+        soon = message.stamp.round <= room.round + 2  # a commit and a plan may be on their way to me
+        older = key in self._early and self._early[key][0].stamp > message.stamp
+        if soon and not older and 0 <= message.bucket < room.buckets:
+            self._early[key] = (message, payload)
 
     def _reduce(self) -> None:
         assert self.exchange is not None
@@ -222,7 +238,7 @@ class Member:
         """The leader says that the round counts."""
         if message.stamp.round != self._room.round + 1:
             return
-        if self.exchange and message.stamp.attempt != self.exchange.stamp.attempt:
+        if self.exchange and message.stamp != self.exchange.stamp:
             self._drop_exchange()
         self._commit(message.stamp.round, message.digest)
 
@@ -319,7 +335,7 @@ class Member:
     def _drop_exchange(self) -> None:
         self.exchange = None
         self._digest = ""
-        self._early = [item for item in self._early if item[1].stamp.round > self._room.round]
+        self._early = {key: it for key, it in self._early.items() if it[0].stamp.round > self._room.round}
 
     def _stamp(self, round_: int) -> Stamp:
         return Stamp(round_, *self._room.view.order)
