@@ -219,12 +219,12 @@ class RoundEngine:
         if room.leading:
             waiting, left, deadline, quorum = (
                 self.leader.awaited(), self.leader.left_s, self.leader.deadline_s, self.leader.quorum
-            )  # fmt: skip
+            )
             roster = self.leader.roster(self.member.phase)
         elif beat is not None and room.inside:
             waiting, left, deadline, quorum, roster = (
                 beat.lacking, beat.left_s, beat.deadline_s, beat.quorum, beat.roster
-            )  # fmt: skip
+            )
         else:
             waiting, left, deadline, quorum, roster = (), 0.0, 0.0, 1, ()
         if waiting != self._waiting[0]:
@@ -235,7 +235,7 @@ class RoundEngine:
             now - self._waiting[1], self._missing, left, deadline, quorum, roster,
             len(exchange.results) / max(1, room.buckets) if exchange else 0.0,
             sum(version == room.round for version in room.versions) / max(1, room.buckets),
-        )  # fmt: skip
+        )
 
     def room_metrics(self, round_: int) -> tuple[float, float, int] | None:
         """(loss, accuracy, samples) of the room after a round: members' figures weighted by their samples."""
@@ -356,12 +356,11 @@ class RoundEngine:
         if self._left:
             return
         self.member.lost(peer)
-        if room.leading:
-            self.leader.left(peer)
-            return
         able = tuple(p for p in room.present() if p not in self._absent)
         if room.inside and able == (room.me,) and not room.whole:
             self._start_over()  # alone and with half of the weights: nothing to lead with
+        elif room.leading:
+            self.leader.left(peer)
         elif room.inside and able[0] == room.me:
             room.note("care", f"{room.name(room.view.leader)} led the rounds and is gone. I lead now.", peer)
             self._absent.clear()
@@ -380,6 +379,7 @@ class RoundEngine:
             self._gone(leader)
 
     def _start_over(self) -> None:
+        self.leader.ousted()
         self.room.view = View()
         self.member.out()
         self._ask_in()
@@ -450,7 +450,7 @@ class RoundEngine:
         mine = Beat(
             *room.view.order, room.round, member.phase,
             exchange.moved if exchange else 0, exchange.lacking() if exchange else (),
-        )  # fmt: skip
+        )
         if not room.leading:
             room.send(room.view.leader, mine)
             return
@@ -463,7 +463,7 @@ class RoundEngine:
                 *room.view.order, room.round, leader.machine.state, 0, leader.awaited(),
                 leader.deadline_s, leader.left_s, leader.quorum, leader.roster(member.phase),
             ),
-        )  # fmt: skip
+        )
 
     def _learn_who_is_whole(self, roster: tuple[Seat, ...]) -> None:
         self.room.whole_peers = frozenset(seat.peer for seat in roster if seat.phase not in ("", "syncing"))

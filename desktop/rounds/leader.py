@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from zlib import crc32
 
 from desktop.rounds.machine import Machine, Table, every
 from desktop.rounds.messages import (
@@ -52,6 +53,14 @@ DUTIES = Table(
 __doc__ = (__doc__ or "").replace("{diagram}", DUTIES.diagram())
 
 
+def next_term(term: int, leader: PeerId) -> int:
+    """A term after `term` that nobody but this leader takes: two that lost each other can both come to lead.
+
+    The upper half counts, the lower half is drawn from the leader's id.
+    """
+    return ((term >> 32) + 1 << 32) + crc32(leader.encode())
+
+
 class Leader:
     """Drives the rounds while I am the first of the view; off otherwise."""
 
@@ -88,13 +97,12 @@ class Leader:
     def take_over(self, members: tuple[PeerId, ...]) -> None:
         """The members before me are lost: ask the rest where they stand."""
         room = self._room
-        # The rank makes the term unique: two members that lost each other as well can both come to lead.
-        rank = room.view.members.index(room.me)
-        room.view = View(room.view.term + rank, room.view.number + 1, members)
+        room.view = View(next_term(room.view.term, room.me), room.view.number + 1, members)
         self.machine.fire("took over")
         self._stands = {room.me: Standing(room.view.term, room.round, room.digest, room.whole)}
         self._forget_round()
         self._newcomers.clear()
+        self._gone.clear()
         self._asked_since = self._view_since = room.now
         room.tell(room.view.members, TakeOver(room.view))
 

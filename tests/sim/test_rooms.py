@@ -52,6 +52,18 @@ def test_links_that_break_and_come_back(seed: int) -> None:
     sim.run(2000, sim.all_finished)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        567,  # two sides committed the same round with other weights, and met
+        629, 1285,  # two members that lost each other both took over, in the same term
+        2189,  # one that had only half of the weights led a view of its own, and the others joined it
+    ],
+)
+def test_links_that_broke_the_rounds_once(seed: int) -> None:
+    test_links_that_break_and_come_back(seed)
+
+
 @pytest.mark.parametrize("seed", SHORT)
 def test_newcomers_and_leavers(seed: int) -> None:
     sim = Simulator(seed, 2, policy(2, rounds=8))
