@@ -59,7 +59,7 @@ def decode(data: bytes | bytearray | memoryview) -> tuple[str, RoundMessage, mem
         if kind not in _DECODERS:
             raise MessageError(why=f"nothing is known of “{kind[:40]}”")
         message: RoundMessage = _DECODERS[kind].decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MessageError(why=str(error)) from error
     start = -(-(_LENGTH.size + length) // ALIGN) * ALIGN
     return schema, message, view[start:]

@@ -106,7 +106,10 @@ class DigestBase(Action):
 
 @dataclass(frozen=True, slots=True)
 class ApplyResults(Action):
-    """Add the results of these buckets to the committed weights: the round is committed."""
+    """Add the results of these buckets to the committed weights: the round is committed.
+
+    Answer with `RoundEngine.not_applied` when the result of a bucket is not here after all.
+    """
 
     round: int
     buckets: tuple[int, ...]

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from math import isfinite
 
 from desktop.rounds.actions import Action, Send, SendSnapshot
+from desktop.rounds.fetch import WINDOW
 from desktop.rounds.leader import Leader
 from desktop.rounds.member import Member
 from desktop.rounds.messages import (
+    LARGEST,
     Announce,
     Applied,
     Beat,
@@ -45,6 +48,8 @@ from desktop.rounds.messages import (
 )
 from desktop.rounds.policy import RoomPolicy
 from desktop.rounds.room import NEVER, Room
+
+METRICS_KEPT = 16  # rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,12 @@ class RoundEngine:
         self.member.fetch.again(bucket)
         self._settle()
 
+    def not_applied(self, buckets: tuple[int, ...], now: float) -> None:
+        """Answer to `ApplyResults` when results of these buckets turned out to be unusable."""
+        self.room.now = now
+        self.member.not_applied(buckets)
+        self._settle()
+
     def digested(self, stamp: Stamp, digest: str, now: float) -> None:
         """Answer to `DigestResults`."""
         self.room.now = now
@@ -280,7 +291,7 @@ class RoundEngine:
                 self._gone(sender)
             case TakeOver(view=view) | Announce(view=view) | Pause(view=view):
                 self._led(sender, message, view)
-            case Standing() if room.leading:
+            case Standing() if room.leading and plausible(message.round):
                 leader.stands(sender, message)
             case Ready() if room.leading:
                 leader.ready(sender, message)
@@ -303,13 +314,13 @@ class RoundEngine:
                     member.fetch.arrived(sender, message, payload)
             case Metrics():
                 self._keep_metrics(sender, message)
-            case Refused(stamp=stamp, why=why):
+            case Refused(stamp=stamp, why=why) if sender in room.view.members:
                 room.note("bad", f"{room.name(sender)} refused what I sent for round {stamp.round}: {why}.", sender)
                 member.refused(message)
 
     def _follow(self, message: Plan | Commit) -> None:
         if isinstance(message, Plan):
-            if len(message.reducers) == self.room.buckets:
+            if message.sound and len(message.reducers) == self.room.buckets:
                 self.member.planned(message)
             return
         self.member.committed(message)
@@ -319,7 +330,11 @@ class RoundEngine:
     def _led(self, sender: PeerId, message: TakeOver | Announce | Pause, view: View) -> None:
         """A message that carries a view: it is newer than mine, or mine, or stale."""
         room = self.room
-        if view.leader != sender or room.me not in view.members:
+        round_ = 0 if isinstance(message, TakeOver) else message.round
+        if view.leader != sender or room.me not in view.members or not plausible(*view.order, round_):
+            return
+        if isinstance(message, Announce) and not message.values.sound:
+            room.note("bad", f"{room.name(sender)} announced values that nobody can train with.", sender)
             return
         rival = view.term == room.view.term and view.leader != room.view.leader
         if room.inside and (view.order < room.view.order or rival):
@@ -423,7 +438,7 @@ class RoundEngine:
 
     def _serve(self, sender: PeerId, buckets: tuple[int, ...]) -> None:
         room = self.room
-        for bucket in buckets:
+        for bucket in dict.fromkeys(buckets[:WINDOW]):  # nobody asks one source for more
             if 0 <= bucket < room.buckets and room.versions[bucket] != NEVER:
                 room.do(SendSnapshot(sender, room.versions[bucket], bucket))
 
@@ -469,6 +484,14 @@ class RoundEngine:
         self.room.whole_peers = frozenset(seat.peer for seat in roster if seat.phase not in ("", "syncing"))
 
     def _keep_metrics(self, sender: PeerId, message: Metrics) -> None:
-        if 0 < message.round <= self.room.round + 1:
+        newest = self.room.round + 1
+        usable = isfinite(message.loss) and 0 <= message.accuracy <= 1
+        if usable and max(0, newest - METRICS_KEPT) < message.round <= newest:
             self.metrics.setdefault(message.round, {})[sender] = message
-            self.metrics.pop(message.round - 1000, None)
+            for old in [round_ for round_ in self.metrics if round_ <= newest - METRICS_KEPT]:
+                del self.metrics[old]
+
+
+def plausible(*numbers: int) -> bool:
+    """Whether rounds, terms and numbers of views are such that one can go on counting from them."""
+    return all(0 <= number <= LARGEST for number in numbers)

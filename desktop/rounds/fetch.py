@@ -11,7 +11,7 @@ from desktop.rounds.messages import PeerId, SnapshotBucket, SnapshotRequest
 from desktop.rounds.room import NEVER, Room
 
 WINDOW = 4  # buckets asked for at a time and source: enough to keep a link busy, little to lose
-PATIENCE_S = 5.0  # then another source is asked
+PATIENCE_S = 5.0  # a source that sends nothing of use for so long is given up for another
 
 
 class Fetch:
@@ -20,6 +20,7 @@ class Fetch:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._asked: dict[int, tuple[PeerId, float]] = {}
+        self._moved: dict[PeerId, float] = {}  # when a source last sent something of use
         self._checking = False
 
     @property
@@ -38,7 +39,10 @@ class Fetch:
         """Ask for what is missing; when nothing is, have the whole checked by its digest."""
         room = self._room
         sources = self.sources()
-        late = [b for b, (peer, since) in self._asked.items() if peer not in sources or room.now - since > PATIENCE_S]
+        late = [
+            b for b, (peer, since) in self._asked.items()
+            if peer not in sources or room.now - max(since, self._moved.get(peer, since)) > PATIENCE_S
+        ]
         avoid = {self._asked.pop(bucket)[0] for bucket in late}
         missing = [b for b, version in enumerate(room.versions) if version < room.round and b not in self._asked]
         if not missing:
@@ -61,6 +65,7 @@ class Fetch:
         if asked is None or asked[0] != sender:
             return
         if message.round > room.versions[message.bucket]:
+            self._moved[sender] = room.now
             room.versions[message.bucket] = message.round
             room.do(Restore(message.bucket, sender, payload, message.round))
         if message.round >= room.round:  # else the sender is behind as well: ask again only after a while

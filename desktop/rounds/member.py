@@ -313,6 +313,14 @@ class Member:
             room.send(peer, Refused(stamp, why))
         room.send(room.view.leader, Complaint(stamp, peer, why))
 
+    def not_applied(self, buckets: tuple[int, ...]) -> None:
+        """The round is committed, but I could not use the results of these buckets: fetch them."""
+        for bucket in buckets:
+            self.fetch.again(bucket)
+        self.out()
+        self.machine.fire("reopened")
+        self.behind()
+
     def lost(self, peer: PeerId) -> None:
         """A peer is gone: if the exchange needs it, the leader must know."""
         if self.exchange and self.phase == "exchanging" and peer in self.exchange.lacking():

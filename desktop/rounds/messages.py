@@ -7,8 +7,11 @@ attempt than its own. Version, sender and schema digest travel in the envelope a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 PeerId = str
+PRECISIONS = ("f32", "f16")  # in which updates travel
+LARGEST = 2**62  # of a round, a term or a number of a view: what is larger is refused, so that one more still fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,12 @@ class Values:
     precision: str = "f32"
     batch: int = 32
     lr: float = 0.001
+
+    @property
+    def sound(self) -> bool:
+        """Whether one can train with them."""
+        counts = 0 <= self.rounds <= LARGEST and self.local_steps >= 1 and self.batch >= 1
+        return counts and self.precision in PRECISIONS and isfinite(self.lr) and self.lr > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +166,13 @@ class Plan(RoundMessage):
     shares: tuple[Share, ...]
     reducers: tuple[PeerId, ...]
     precision: str
+
+    @property
+    def sound(self) -> bool:
+        """Whether it can be carried out: nobody contributes twice, and every weight is a number."""
+        peers = {share.peer for share in self.shares}
+        weights = all(isfinite(share.weight) and share.weight >= 0 for share in self.shares)
+        return len(peers) == len(self.shares) > 0 and weights and self.precision in PRECISIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,4 +285,4 @@ BULK = (Contribution, Result, SnapshotBucket)
 ALL = (
     Hello, Join, Leave, TakeOver, Standing, StaleView, Pause, Announce, Ready, Plan, Applied, Commit, Metrics, Beat,
     Complaint, Refused, Contribution, Result, SnapshotRequest, SnapshotBucket,
-)  # fmt: skip
+)

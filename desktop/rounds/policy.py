@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from desktop.rounds.messages import Values
@@ -13,14 +13,14 @@ from desktop.rounds.messages import Values
 class RoomPolicy:
     """What a room fixes before it starts. Times in seconds."""
 
-    values: Values = Values()
+    values: Values = field(default_factory=Values)
     start_members: int = 2  # the first round waits for this many
     min_members: int = 2  # below this, training pauses
     beat_s: float = 0.5
     first_deadline_s: float = 60.0  # until something has been measured
     least_deadline_s: float = 10.0
     most_deadline_s: float = 600.0
-    spread: float = 6.0  # how many median absolute deviations after the median a member is late
+    spread: float = 6.0  # how many median absolute deviations after twice the median a member is late
     silent_s: float = 20.0  # a leader that says nothing for this long is taken for lost
 
     def quorum(self, n: int) -> int:
@@ -29,9 +29,10 @@ class RoomPolicy:
 
 
 class Deadline:
-    """How long a round waits for its members: median + spread * MAD of the last arrivals, within bounds.
+    """How long a round waits for its members: twice the median + spread * MAD of the last arrivals, within bounds.
 
-    The median absolute deviation is used because one slow member must not stretch its own deadline.
+    Twice, since arrivals that hardly vary leave no deviation to be late by. The median absolute deviation is used
+    because one slow member must not stretch its own deadline.
     """
 
     def __init__(self, policy: RoomPolicy) -> None:

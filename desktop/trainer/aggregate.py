@@ -67,13 +67,14 @@ class Aggregation:
     def reduce(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str, out: memoryview) -> None:
         """Weighted sum of the contributions, in the order of `shares`, rounded to the wire into `out`; kept as result.
 
-        ValueError with the peer's reason when my own update cannot be sent at this precision.
+        ValueError with the reason when my own update, or the sum, cannot be sent at this precision.
         """
         kept = self._kept.pop(bucket, {})
         total = torch.zeros(self.count(bucket))
         for peer, weight in shares:
             total.add_(self._mine(bucket) if peer == me else kept[peer], alpha=weight)
         wire.encode(total, self.precision, out)
+        wire.decode(out, len(total), self.precision)  # a sum that is not finite must not leave this member
         self._results[bucket] = out
 
     def _mine(self, bucket: int) -> torch.Tensor:

@@ -34,7 +34,7 @@ from desktop.library.evaluate import evaluate
 from desktop.library.try_image import sample_pictures
 from desktop.rounds import actions as act
 from desktop.rounds.engine import RoundEngine
-from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp
+from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp, Values
 from desktop.tasks.data import TaskData
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import wire
@@ -77,6 +77,8 @@ class Training:
         self.engine.room.names[me] = order.name
         self._actions: deque[act.Action] = deque()
         self._held: dict[str, deque[act.Action]] = {}  # per peer above high water, in order
+        self._largest = wire.size(self.numbers.count(0), "f32")  # of a payload that is of any use
+        self._marked: set[tuple[str, str]] = set()  # (peer, what is wrong) that was told already
         self._job: Iterator[object] | None = None
         self._training_round = 0
         self._diverged = 0
@@ -94,7 +96,7 @@ class Training:
         """Enter the room with everyone who is connected."""
         local = self.local
         self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
-                        samples=len(local.data.train)))  # fmt: skip
+                        samples=len(local.data.train)))
         self.engine.begin(self._clock())
         self._transport.listen(self)
         for peer, name in list(self._transport.peers.items()):
@@ -133,19 +135,27 @@ class Training:
 
     def peer_lost(self, peer: str, reason: str) -> None:
         self._held.pop(peer, None)
+        self._marked = {mark for mark in self._marked if mark[0] != peer}
         self.engine.lost(peer, self._clock())
 
     def received(self, peer: str, data: memoryview) -> None:
         try:
             schema, message, payload = codec.decode(data)
         except codec.MessageError as error:
-            self._say(Noted(severity="bad", text=f"{self._name(peer)}: {error.sentence}", peer=peer))
+            self._mark(peer, "unreadable", f"{self._name(peer)}: {error.sentence}")
             return
         if schema != self._schema:
-            self._say(Noted(severity="bad", text=f"{self._name(peer)} trains another task; its message was dropped.",
-                            peer=peer))  # fmt: skip
+            self._mark(peer, "schema", f"{self._name(peer)} trains another task; its messages are dropped.")
             return
+        if len(payload) > self._largest:  # it will be refused for its length; the rest need not be held until then
+            payload = memoryview(bytes(payload[: self._largest + 1]))
         self.engine.received(peer, message, payload, self._clock())
+
+    def _mark(self, peer: str, kind: str, text: str) -> None:
+        """Tell once what is wrong with a peer, not with each of its messages."""
+        if (peer, kind) not in self._marked:
+            self._marked.add((peer, kind))
+            self._say(Noted(severity="bad", text=text, peer=peer))
 
     # -- slices --
 
@@ -210,7 +220,7 @@ class Training:
             if self._diverged >= DIVERGED_TRIES:
                 raise TrainingError(why="the loss is not a finite number any more; choose a lower learning rate")
             self._say(Noted(severity="bad", text="My training diverged in this round; its work is left out.",
-                            peer=self._transport.me))  # fmt: skip
+                            peer=self._transport.me))
             self.local.forget_momentum()
         else:
             self._diverged = 0
@@ -225,19 +235,20 @@ class Training:
             case act.Send(to, message):
                 self._transport.send(to, codec.encode(message, self._schema), bulk=False)
             case act.Train(round_, values):
-                for bucket in range(len(self.numbers)):
-                    self.numbers.rewind(bucket)
-                self._training_round = round_
-                self.local.begin(values.local_steps, values.batch, values.lr)
+                self._job = self._begin_steps(round_, values)
             case act.StopTraining():
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
                 self.numbers.begin(plan.stamp, plan.precision)
-                self._held.clear()
-            case act.Contribute(to=to) | act.SendSnapshot(to=to):
+                self._held = {peer: deque(a for a in waiting if isinstance(a, act.SendSnapshot))
+                              for peer, waiting in self._held.items()}
+            case act.Contribute(to=to):
+                self._held.setdefault(to, deque()).append(action)  # also below high water: what waits goes first
+            case act.SendSnapshot(to, _, bucket):
                 waiting = self._held.setdefault(to, deque())
-                waiting.append(action)  # also below high water: what waits there goes first
+                if not any(isinstance(other, act.SendSnapshot) and other.bucket == bucket for other in waiting):
+                    waiting.append(action)  # else it asks once more for what it will get
             case act.Keep(stamp, bucket, peer, payload):
                 self._try(lambda: self.numbers.keep(bucket, peer, payload), stamp, peer)
             case act.Reduce():
@@ -250,7 +261,7 @@ class Training:
             case act.DigestBase(round_):
                 self._job = self._digest_base(round_)
             case act.ApplyResults(round_, buckets):
-                self._job = self.numbers.apply(round_, buckets)
+                self._job = self._apply(round_, buckets)
             case act.Validate(round_):
                 self._job = self._validate(round_)
             case act.Restore(bucket, peer, payload, round_):
@@ -262,6 +273,21 @@ class Training:
                 self._say(Noted(severity=severity, text=text, peer=peer))
             case act.Finished():
                 self._job = self._finish(complete=True)
+
+    def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
+        """Go back to the committed weights, then train from there."""
+        for bucket in range(len(self.numbers)):
+            self.numbers.rewind(bucket)
+            yield None
+        if not self.left:
+            self._training_round = round_
+            self.local.begin(values.local_steps, values.batch, values.lr)
+
+    def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
+        yield from self.numbers.apply(round_, buckets)
+        missed = tuple(bucket for bucket in buckets if self.numbers.versions[bucket] < round_)
+        if missed:
+            self.engine.not_applied(missed, self._clock())
 
     def _try(self, what: Callable[[], None], stamp: Stamp, peer: str) -> None:
         """A payload that cannot be used is refused; one of an earlier attempt is of no interest any more."""
@@ -341,16 +367,16 @@ class Training:
                 task=self.spec, rounds=room.round, members=self._members(), samples=len(local.data.train),
                 date=datetime.now(UTC).isoformat(timespec="seconds"), digest=room.digest, test_accuracy=accuracy,
                 test_samples=tested,
-            )  # fmt: skip
+            )
             try:
                 path = str((yield from store.saving(Path(self._order.models_folder), local.model.state_dict().items(),
-                                                    card)))  # fmt: skip
+                                                    card)))
             except PeerloomError as error:
                 self._say(Noted(severity="bad", text=error.sentence))
         pictures = tuple(sample.png for sample in sample_pictures(local.data.test, SAMPLES_TO_TRY))
         self._report(float("inf"))
         self._say(FinalModel(complete=complete, round=room.round, digest=room.digest, path=path,
-                             test_accuracy=accuracy, test_samples=tested, samples=pictures))  # fmt: skip
+                             test_accuracy=accuracy, test_samples=tested, samples=pictures))
         self.ended = True
 
     def _members(self) -> tuple[str, ...]:
@@ -361,6 +387,8 @@ class Training:
         log.info("training failed: %s", sentence)
         self.leave()
         self._job = None
+        for bucket in range(len(self.numbers)):
+            self.numbers.rewind(bucket)  # what was committed is sound, and can still be tried
         self.ended = True
         self._say(Failed(sentence=sentence))
 
@@ -405,7 +433,7 @@ class Training:
             room = self.engine.room_metrics(round_)
             found = RoundCommitted(round=round_, step=step, digest=self.engine.room.digest, loss=loss,
                                    accuracy=accuracy, room_loss=room[0] if room else None,
-                                   room_accuracy=room[1] if room else None)  # fmt: skip
+                                   room_accuracy=room[1] if room else None)
             if self._told.get(round_) != found:
                 self._told[round_] = found
                 self._say(found)

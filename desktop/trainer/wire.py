@@ -43,7 +43,7 @@ def decode(payload: object, count: int, precision: str) -> torch.Tensor:
         raise ValueError(f"it has {len(payload)} bytes, {expected} were expected")
     if not count:
         return torch.zeros(0)
-    if isinstance(payload, bytes):
+    if memoryview(payload).readonly:
         payload = bytearray(payload)  # torch wants a buffer that may be written
     numbers = torch.frombuffer(payload, dtype=WIRE[precision])
     if not bool(torch.isfinite(numbers).all()):

@@ -88,12 +88,13 @@ class TrainerWorker(QObject):
 
     @Slot()
     def shut_down(self) -> None:
-        """Leave the room and end the thread's work; called before the thread quits."""
+        """Leave the room, then end the thread."""
         self._timer.stop()
         self._reading = None
         if self._training is not None and not self._training.left:
             self._training.leave()
         self._training = None
+        self.thread().quit()
 
     # -- slices --
 
@@ -107,11 +108,21 @@ class TrainerWorker(QObject):
             wait = self._one_slice()
         except Exception as error:
             log.exception("the trainer failed")
-            self._reading = self._training = None
+            self._give_up()
             self.said.emit(Failed(sentence=f"Training ended with an unexpected error: {error!r}."))
             return
         if wait is not None:
             self._timer.start(round(wait * 1000))
+
+    def _give_up(self) -> None:
+        """Drop what failed. The room hears of it, or it would wait for a member that does nothing any more."""
+        training, self._training, self._reading = self._training, None, None
+        if training is not None and not training.left:
+            try:
+                training.leave()
+            except Exception:
+                log.exception("leaving the room failed too")
+                self.transport.listen(None)
 
     def _one_slice(self) -> float | None:
         if self._reading is not None:
@@ -186,8 +197,11 @@ class TrainerWorker(QObject):
         if self._data is None:
             self.said.emit(Failed(sentence="There is no data to train on yet. Choose your data first."))
             return
-        self._training = Training(command, self._data, self.transport, self.said.emit)
-        self._training.begin()
+        training = Training(command, self._data, self.transport, self.said.emit)
+        if self._training is not None and not self._training.left:
+            self._training.leave()  # of an earlier run, whose room may still hear it
+        self._training = training
+        training.begin()
 
     def _stop(self, _: Stop) -> None:
         if self._training is not None:
