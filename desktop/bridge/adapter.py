@@ -135,6 +135,15 @@ class QtTransport(QObject):
         self.outgoing.connect(port.send)
         self.broken.connect(port.drop)
 
+    def leave(self, port: PeerPort) -> None:
+        """Cut both halves apart: nothing of this one reaches the mesh any more."""
+        port.connected.disconnect(self._on_connected)
+        port.lost.disconnect(self._on_lost)
+        port.arrived.disconnect(self._on_arrived)
+        port.acknowledged.disconnect(self._on_acknowledged)
+        self.outgoing.disconnect(port.send)
+        self.broken.disconnect(port.drop)
+
     def listen(self, listener: TransportListener | None) -> None:
         self._listener = listener
 

@@ -199,7 +199,9 @@ class Leader:
         if over or missing:
             if over:
                 self.machine.fire("over")
-            room.tell(members, Pause(room.view, self._serial, room.round, room.digest, 0 if over else missing))
+            pause = Pause(room.view, self._serial, room.round, room.digest, 0 if over else missing)
+            for peer in members:
+                room.send(peer, pause)
             return
         self.machine.fire("enough")
         self._stamp = Stamp(room.round + 1, *room.view.order)

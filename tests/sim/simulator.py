@@ -250,7 +250,7 @@ class Simulator:
             self.now, _, what = heapq.heappop(self._queue)
             if self.now > until:
                 states = {n.name: (n.engine.member.phase, n.engine.leader.machine.state, n.engine.room.round,
-                                   n.engine.room.view) for n in self.living()}  # fmt: skip
+                                   n.engine.room.view) for n in self.living()}
                 raise InvariantBroken(f"4: not done after {until} s: {states}; {self.trace}")
             what()
 

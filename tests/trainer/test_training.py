@@ -48,7 +48,7 @@ class Room:
 
     def add(self, name: str, share: int) -> Training:
         order = Start(task=self.spec.to_json(), policy=self.policy, backend="cpu", founder=not self.trainings, name=name,
-                      models_folder=str(self.folder / name))  # fmt: skip
+                      models_folder=str(self.folder / name))
         (self.folder / name).mkdir()
         self.said[name] = []
         data = load_sample(self.spec, (share, max(self.shares, share)))

@@ -1,0 +1,39 @@
+"""Entry: options in, window out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from desktop import __version__
+from desktop.errors import PeerloomError
+from desktop.options import Options, help_text, refuse
+
+
+def main() -> int:
+    """Run the program; the exit code: 0 ended well, 1 training failed, 2 an option was refused."""
+    try:
+        options = Options.parse(sys.argv[1:])
+        if options.help:
+            print(help_text(), end="")
+            return 0
+        if options.version:
+            print(f"Peerloom {__version__}")
+            return 0
+        if sys.platform == "linux" and not any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"))):
+            raise NoDisplayError
+        if sys.platform == "win32":
+            import torch  # noqa: F401 - on Windows it must come before Qt, whose libraries clash with its own
+        from desktop.app import main as run
+
+        return run(options)
+    except PeerloomError as error:
+        return refuse(error)
+
+
+class NoDisplayError(PeerloomError):
+    """There is no screen to open a window on. Log in to a desktop, or set QT_QPA_PLATFORM=offscreen."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
