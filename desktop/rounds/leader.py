@@ -85,6 +85,7 @@ class Leader:
         self._serial = 0
         self._stamp = Stamp(0, 0, 0)
         self._since = 0.0
+        self._limit = self._deadline.seconds  # of the round in hand: fixed at its start, not by its own fastest member
         self._asked_since = 0.0
 
     # -- who is in --
@@ -205,7 +206,7 @@ class Leader:
             return
         self.machine.fire("enough")
         self._stamp = Stamp(room.round + 1, *room.view.order)
-        self._since = room.now
+        self._since, self._limit = room.now, self._deadline.seconds
         announce = Announce(room.view, self._serial, room.round + 1, room.digest, room.values)
         for peer in members:
             room.send(peer, announce)
@@ -245,12 +246,12 @@ class Leader:
     @property
     def left_s(self) -> float:
         """Seconds until the round goes on without those that it waits for."""
-        return max(0.0, self._since + self._deadline.seconds - self._room.now)
+        return max(0.0, self._since + self._limit - self._room.now)
 
     @property
     def deadline_s(self) -> float:
         """The deadline in force."""
-        return self._deadline.seconds
+        return self._limit
 
     def work(self) -> None:
         """Go on if nothing more is to be waited for."""
@@ -330,10 +331,10 @@ class Leader:
 
     def _stalled(self) -> tuple[PeerId, ...]:
         """Awaited members that moved no bucket for a whole deadline; a transfer that still moves is never late."""
-        limit = self._deadline.seconds
-        if self._room.now - self._since < limit:
+        room, limit = self._room, self._limit
+        if room.now - self._since < limit:
             return ()
-        return tuple(p for p in self.awaited() if self._room.now - self._moved.get(p, (0, self._since))[1] >= limit)
+        return tuple(peer for peer in self.awaited() if room.now - self._moved.get(peer, (0, self._since))[1] >= limit)
 
     def _ban_the_stalled(self) -> None:
         stalled = self._stalled()
@@ -343,7 +344,7 @@ class Leader:
         )
         guilty = named.most_common(1)[0][0] if named else next((p for p in stalled if p != self._room.me), "")
         if guilty:
-            self._ban(guilty, f"{self._room.name(guilty)} did not move for {self._deadline.seconds:.0f} s")
+            self._ban(guilty, f"{self._room.name(guilty)} did not move for {self._limit:.0f} s")
         else:
             self._since = self._room.now
 
