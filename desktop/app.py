@@ -44,6 +44,7 @@ class App:
     def __init__(self, options: Options, settings: Settings, folders: Folders, loop: asyncio.AbstractEventLoop) -> None:
         self.options, self.settings, self.loop = options, settings, loop
         self.exit_code = 0
+        self.pictured = False
         self.closing = asyncio.Event()
         me = secrets.token_hex(16)
         self.port = PeerPort()
@@ -75,7 +76,17 @@ class App:
             self.render_timer.start()
 
     def _render(self) -> None:
-        self.window.render(self.controller.snapshot())
+        state = self.controller.snapshot()
+        self.window.render(state)
+        if state.session.final is not None:
+            self._take_picture()
+
+    def _take_picture(self) -> None:
+        """When training has ended and everyone is still there; else when the window closes."""
+        if self.options.screenshot and not self.pictured:
+            self.pictured = True
+            self.window.render(self.controller.snapshot())
+            self.window.grab().save(str(self.options.screenshot))
 
     def _each_second(self) -> None:
         self._take_lag()
@@ -127,9 +138,7 @@ class App:
     async def _shut_down(self) -> None:
         self._take_lag()
         self.lag.stop()
-        if self.options.screenshot:
-            self._render()
-            self.window.grab().save(str(self.options.screenshot))
+        self._take_picture()
         for timer in (self.render_timer, self.live_timer, self.report_timer):
             timer.stop()
         self.window.intent.disconnect(self._intend)

@@ -147,7 +147,6 @@ class RoundCommitted(Said):
 
     round: int
     step: int
-    digest: str
     loss: float | None
     accuracy: float | None
     room_loss: float | None

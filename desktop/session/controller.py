@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 
 BUSY = ("loading", "waiting", "training", "exchanging", "syncing", "stopping")
 LINGER_S = 10.0  # how long a window that closes by itself waits for the others to end as well
+GOODBYES = ("left the room", "closed its window", "was ended by force")
 CHECKPOINT_S = 1.2  # for saving the model when the window is closed in the middle of training
 
 
@@ -85,6 +86,7 @@ class Controller(QObject):
         self._nearby: tuple[NearbyRoom, ...] = ()
         self._models: tuple[Any, ...] = ()
         self._notices: list[Notice] = []
+        self._names: dict[str, str] = {}
         self._refused_settings: dict[str, str] = {}
         self._wants_start = False
         self._wants_leave = False
@@ -375,12 +377,14 @@ class Controller(QObject):
 
     @Slot(str, str)
     def _peer_connected(self, peer: str, name: str) -> None:
+        self._names[peer] = name
         self.record.fault("info", f"{name} is here.", peer)
 
     @Slot(str, str)
     def _peer_lost(self, peer: str, reason: str) -> None:
-        name = next((row.name for row in self.room.rows() if row.peer == peer), peer[:8])
-        self.record.fault("care", f"Lost {name}: {reason}", peer)
+        left = reason in GOODBYES
+        self.record.fault("info" if left else "care",
+                          f"{self._names.get(peer, peer[:8])} {reason if left else f'is lost: {reason}'}.", peer)
         self._report("lost")
 
     @Slot()
@@ -421,12 +425,12 @@ class Controller(QObject):
 
     def _go_on(self) -> None:
         """Do the next thing that was asked for and has become possible."""
-        if self._demo or (self._mode == "host" and self._wants_start):
+        if self._wants_start and self._mode in ("host", "demo"):
             usable = self._data is not None and self._data.usable
             if usable and self.room.view is None and not self._is_entering():
                 self._open_room(self._demo or self._start_members, bool(self._demo) or self._options.loopback)
-        if self._demo and self.room.view is not None and self.room.view.state == "open" and not self._demo_started:
-            self._start_demo_windows()
+            if self._demo and self.room.view is not None and self.room.view.state == "open":
+                self._start_demo_windows()
         if self._wants_start and not self.why_not_start():
             if not self._backends:
                 self.record.state = "loading"
@@ -530,7 +534,7 @@ class Controller(QObject):
         self.record.state = "failed"
         self._notice("bad", sentence)
         self._data = None  # it went with the thread
-        self._spawn(self.room.leave("its training was ended by force"))
+        self._spawn(self.room.leave("was ended by force"))
         self._training_ended()
         self.changed.emit()
 
@@ -544,13 +548,11 @@ class Controller(QObject):
 
     # -- the demo, and further windows ------------------------------------------------------------------
 
-    _demo_started = False
-
     def _try_demo(self, members: int) -> None:
         self._refuse_while_busy()
         if self.room.view is not None:
             raise PeerloomError(what="this window is in a room; leave it first")
-        self._demo, self._demo_started = members, False
+        self._demo = members
         self._mode = "demo"
         self._choose_task("digits")
         self._share = (1, members)
@@ -560,8 +562,8 @@ class Controller(QObject):
         self._page = "train"
 
     def _start_demo_windows(self) -> None:
-        self._demo_started = True
-        self._share = self._options.share
+        if self.windows.running:
+            return
         for number in range(2, self._demo + 1):
             self._open_window(number, ["--data", "sample", "--share", f"{number}/{self._demo}", "--start"])
 
@@ -625,6 +627,7 @@ class Controller(QObject):
             except TimeoutError:
                 self.record.fault("care", "The window was closed before the model was saved.")
         self._cancel_stop_timer()
+        self._report("closed")
         await self._trainer.close(0.7)
         await self.room.leave("closed its window", quick=True)
         others = self._tasks - {asyncio.current_task()}
@@ -633,7 +636,6 @@ class Controller(QObject):
         await asyncio.gather(*others, return_exceptions=True)
         self.windows.kill()
         if self.report is not None:
-            self._report("closed")
             self.report.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

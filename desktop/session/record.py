@@ -52,9 +52,12 @@ class Line:
         self._seen = 0
 
     def add(self, x: float, y: float) -> None:
-        """One more point; `x` never falls."""
-        if self._points and self._points[-1][0] == x:
-            self._points[-1] = (x, y)
+        """One more point, or another value for one of the last few."""
+        for place in range(len(self._points) - 1, max(-1, len(self._points) - 10), -1):
+            if self._points[place][0] == x:
+                self._points[place] = (x, y)
+                return
+        if self._points and x < self._points[-1][0]:
             return
         if self._seen % self._every == 0:
             self._points.append((x, y))
@@ -166,7 +169,8 @@ class Record:
         for line, value in zip(self._rooms, (said.room_loss, said.room_accuracy), strict=True):
             if value is not None:
                 line.add(said.step, value)
-        self._round = said
+        if self._round is None or said.round >= self._round.round:
+            self._round = said
 
     def ended(self, said: FinalModel) -> None:
         """Training ended and the model was tested."""

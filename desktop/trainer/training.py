@@ -431,7 +431,7 @@ class Training:
         """Validation of rounds; once more when further members' figures have come."""
         for round_, (step, loss, accuracy) in self._validation.items():
             room = self.engine.room_metrics(round_)
-            found = RoundCommitted(round=round_, step=step, digest=self.engine.room.digest, loss=loss,
+            found = RoundCommitted(round=round_, step=step, loss=loss,
                                    accuracy=accuracy, room_loss=room[0] if room else None,
                                    room_accuracy=room[1] if room else None)
             if self._told.get(round_) != found:
