@@ -80,6 +80,22 @@ class CodeRefusedError(PeerloomError):
     """The code did not match, and each code is good for one try. Ask the host for the new code."""
 
 
+class NotNearbyError(PeerloomError):
+    """The room {room} is not announced on this network. Enter the address that its host's window shows, too."""
+
+
+class RoomFirstError(PeerloomError):
+    """This window is in a room. Leave it first."""
+
+
+class BusyError(PeerloomError):
+    """That cannot be changed while training is under way. Stop it first."""
+
+
+class SetupFirstError(PeerloomError):
+    """This is not possible yet. {missing}"""
+
+
 class PortInUseError(PeerloomError):
     """Port {port} is already used by another program. Choose another port, or 0 for any free one."""
 

@@ -162,9 +162,10 @@ class Noted(Said):
 
 
 class Failed(Said):
-    """Training ended with an error; the sentence says what to do."""
+    """Training ended with an error; the sentence says what to do. `lost_data`: the data must be read again."""
 
     sentence: str
+    lost_data: bool = False
 
 
 class FinalModel(Said):

@@ -127,7 +127,7 @@ class RoundEngine:
     def received(self, sender: PeerId, message: RoundMessage, payload: object, now: float) -> None:
         """A message of a peer; never raises, whatever the peer says."""
         self.room.now = now
-        if not self._left:
+        if not self._left and sender != self.room.me:
             self._dispatch(sender, message, payload)
         self._settle()
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from desktop.bridge.lifecycle import Begun, FinalModel, Noted, Point, Prediction, Progress, RoundCommitted
+from desktop.bridge.lifecycle import Begun, FinalModel, Point, Prediction, Progress, RoundCommitted
 from desktop.peers.mesh import LinkRow
 from desktop.state import (
     Curve,
@@ -134,10 +134,6 @@ class Record:
         local = now.astimezone().strftime("%H:%M:%S")
         self.log = [*self.log[-999:], LogLine(at=local, severity=severity, text=text)]
 
-    def noted(self, said: Noted) -> None:
-        """The trainer's side has something to say."""
-        self.fault(said.severity, said.text, said.peer)
-
     def begin(self, said: Begun) -> None:
         """Training began."""
         self.begun = said
@@ -176,6 +172,10 @@ class Record:
         """Training ended and the model was tested."""
         self.final = said
         self.state = "done" if said.complete else "stopped"
+
+    def predicted(self, said: Prediction) -> None:
+        """How the model reads a picture."""
+        self.prediction = said
 
     # -- what goes out --
 

@@ -106,9 +106,12 @@ class RoomKeeper:
         )
         await self._announcer.open()
 
+    def knock(self, room: str, address: str) -> None:
+        """Joining begins: show where."""
+        self._show(RoomView(room=room, state="joining", address=address))
+
     async def join_code(self, address: str, code: str) -> None:
         """Get the invite of the room at `address` for a short code, then join by it."""
-        self._show(RoomView(state="joining", address=address))
         await self.join_invite(await redeem(address, code, self._me))
 
     async def join_invite(self, invite: Invite) -> None:
@@ -195,10 +198,9 @@ class RoomKeeper:
         self.info = self._invite = None
         self._show(None)
 
-    def fail(self, sentence: str) -> None:
-        """Opening or joining failed: keep the view with the reason."""
-        self.view = msgspec.structs.replace(self.view or RoomView(), state="failed", error=sentence)
-        self._changed()
+    def fail(self, view: RoomView | None, sentence: str) -> None:
+        """Opening or joining failed: show what was tried, with the reason."""
+        self._show(msgspec.structs.replace(view or RoomView(), state="failed", error=sentence))
 
     # -- the view --
 

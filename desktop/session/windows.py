@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 import desktop
+from desktop.options import Options
+from desktop.paths import Folders
+from desktop.settings import Settings
 
-ENDING_MS = 3000
+ENDING_MS = 1000
 
 
 def command() -> tuple[str, list[str]]:
     """How this program is started: the bundle's own file, or Python with this package."""
-    if getattr(sys, "frozen", False):
-        return sys.executable, []
-    return sys.executable, ["-m", "desktop"]
+    return sys.executable, [] if getattr(sys, "frozen", False) else ["-m", "desktop"]
 
 
 class Windows(QObject):
@@ -25,18 +26,32 @@ class Windows(QObject):
 
     ended = Signal(int, bool)  # number of the window, whether it ended by itself and well
 
-    def __init__(self, name: Callable[[int], str], parent: QObject | None = None) -> None:
+    def __init__(self, options: Options, settings: Settings, folders: Folders, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._name = name
+        self._options, self._settings, self._folders = options, settings, folders
         self._processes: dict[int, QProcess] = {}
+        self._opened = 1  # this one
 
     @property
     def running(self) -> int:
         """How many are open."""
         return len(self._processes)
 
-    def start(self, number: int, arguments: Sequence[str], log: Path) -> None:
-        """Open window `number` with these options; what it prints goes to `log`."""
+    def open(self, link: str, *more: str) -> None:
+        """Open another window that joins the room of `link`, with a profile and a report of its own."""
+        self._opened += 1
+        number, options = self._opened, self._options
+        profile = Path(tempfile.mkdtemp(prefix=f"window-{number}-", dir=self._folders.cache))
+        arguments = [link, "--profile", str(profile), "--new-instance", "--theme", self._settings.theme, *more]
+        if options.report:
+            arguments += ["--report", str(options.report.with_stem(f"{options.report.stem}-{number}"))]
+        if options.quit_when_done:
+            arguments.append("--quit-when-done")
+        if options.backend != "auto":
+            arguments += ["--backend", options.backend]
+        self._start(number, arguments, profile / "window.log")
+
+    def _start(self, number: int, arguments: list[str], log: Path) -> None:
         process = QProcess(self)
         environment = QProcessEnvironment.systemEnvironment()
         # `-m desktop` must find this package, whatever folder the person stands in.
@@ -44,19 +59,15 @@ class Windows(QObject):
         process.setProcessEnvironment(environment)
         process.setStandardErrorFile(str(log))
         process.setStandardOutputFile(QProcess.nullDevice())
-        process.finished.connect(lambda code, status: self._finished(number, code, status))
-        process.errorOccurred.connect(lambda error: self._failed(number, error))
+        process.finished.connect(lambda code, status: self._over(number, code == 0 and status == NORMAL))
+        process.errorOccurred.connect(lambda error: self._over(number, False) if error == NOT_STARTED else None)
         self._processes[number] = process
         program, first = command()
         process.start(program, [*first, *arguments])
 
-    def _finished(self, number: int, code: int, status: QProcess.ExitStatus) -> None:
+    def _over(self, number: int, well: bool) -> None:
         if self._processes.pop(number, None) is not None:
-            self.ended.emit(number, code == 0 and status == QProcess.ExitStatus.NormalExit)
-
-    def _failed(self, number: int, error: QProcess.ProcessError) -> None:
-        if error == QProcess.ProcessError.FailedToStart and self._processes.pop(number, None) is not None:
-            self.ended.emit(number, False)
+            self.ended.emit(number, well)
 
     def terminate(self) -> None:
         """Ask all to close."""
@@ -68,3 +79,7 @@ class Windows(QObject):
         for process in list(self._processes.values()):
             process.kill()
             process.waitForFinished(ENDING_MS)
+
+
+NORMAL = QProcess.ExitStatus.NormalExit
+NOT_STARTED = QProcess.ProcessError.FailedToStart

@@ -1,0 +1,149 @@
+"""What will be trained: task, data and training values, as the person has chosen them so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from desktop.bridge import lifecycle as life
+from desktop.errors import OptionError, TaskError
+from desktop.options import Options, validate
+from desktop.rounds.messages import Values
+from desktop.rounds.policy import RoomPolicy
+from desktop.settings import Settings
+from desktop.state import DataView, TrainingValues
+from desktop.tasks.builtin import TASKS
+from desktop.tasks.spec import TaskSpec
+
+
+class Setup:
+    """Task, data, values. The data itself is read and kept by the trainer; here is only what is known of it."""
+
+    def __init__(self, options: Options, settings: Settings, do: Callable[[life.Command], None]) -> None:
+        self._options, self._settings, self._do = options, settings, do
+        self.spec: TaskSpec | None = None
+        self.data: DataView | None = None
+        self.values = TrainingValues()
+        self.share = options.share
+        self.start_members = settings.min_members
+        self._decided: RoomPolicy | None = None  # by the host of the room that I joined
+        self._source: tuple[str, ...] = () if options.data in (None, "sample") else (str(options.data),)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the data can be trained on."""
+        return self.data is not None and self.data.usable
+
+    # -- task --
+
+    def choose(self, task: str) -> None:
+        """Take a built-in task, with the values that the options give."""
+        options = self._options
+        given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
+        spec = TASKS[task].changed(
+            seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
+        )
+        self._take(spec, Values(spec.rounds, spec.local_steps, options.precision or "f32", spec.batch, spec.lr))
+
+    def take_room(self, task: str, policy: str) -> bool:
+        """Take what a room's host has decided (JSON); whether data must be read (again) for it.
+
+        TaskError when the host sent something else.
+        """
+        spec = TaskSpec.from_json(task)
+        try:
+            self._decided = msgspec.json.decode(policy, type=RoomPolicy)
+        except msgspec.MsgspecError as error:
+            raise TaskError(why=f"its policy cannot be read: {error}") from error
+        had = self.usable
+        self._take(spec, self._decided.values)
+        self.start_members = self._decided.start_members
+        return not (had and self.usable) and bool(self._source or self._options.data == "sample")
+
+    def _take(self, spec: TaskSpec, values: Values) -> None:
+        if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
+            self.data = None
+            self._do(life.ForgetData())
+        self.spec = spec
+        self.take_values(values)
+
+    def take_values(self, values: Values) -> None:
+        """What the leader announced."""
+        self.values = TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps,
+                                     rounds=values.rounds, precision=values.precision)
+
+    def set_value(self, key: str, text: str) -> None:
+        """Change one training value; OptionError says what is allowed."""
+        self.values = msgspec.structs.replace(self.values, **{key: validate(key.replace("_", "-"), text)})
+
+    # -- data --
+
+    def read_again(self) -> None:
+        """Read what was chosen before, for a task that has changed."""
+        if self._source:
+            self.read_folders(self._source, own_classes=False)
+        else:
+            self.read_sample()
+
+    def read_sample(self) -> None:
+        """Use the sample data that ships with the task."""
+        if self.spec is None or not self.spec.sample:
+            raise OptionError(key="data", value="sample", allowed="a folder: this task has no sample data")
+        self._source = ()
+        self.data = DataView(title="Sample data", source="sample", reading="reading")
+        self._do(life.ReadSample(task=self.spec.to_json(), share=self.share))
+
+    def read_folders(self, paths: tuple[str, ...], *, own_classes: bool) -> None:
+        """Use folders; `own_classes`: the folders decide what the classes are (in a room the host's did)."""
+        assert self.spec is not None
+        spec = self.spec.changed(classes=()) if own_classes and not self.spec.sample else self.spec
+        self._source = paths
+        self.data = DataView(title=Path(paths[0]).name, source=paths[0], reading="reading")
+        self._do(life.ReadFolders(task=spec.to_json(), paths=paths))
+
+    def clear_data(self) -> None:
+        """Forget the data."""
+        self.data, self._source = None, ()
+        self._do(life.ForgetData())
+
+    def data_read(self, said: life.DataRead) -> None:
+        """The trainer has read on; with the last answer the task has its classes."""
+        self.data = said.view
+        if said.task and self.spec is not None:
+            self.spec = TaskSpec.from_json(said.task)
+
+    def why_not(self) -> str:
+        """What is missing before anything can be trained; "" for nothing."""
+        if self.spec is None:
+            return "Choose a task first."
+        if self.data is None:
+            return "Choose your data first."
+        if self.data.reading:
+            return "Your data is being read."
+        if not self.data.usable:
+            return self.data.error or "This data cannot be used."
+        return ""
+
+    # -- what is handed on --
+
+    def task_json(self) -> str:
+        """The task with the values chosen."""
+        assert self.spec is not None
+        v = self.values
+        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, rounds=v.rounds).to_json()
+
+    def policy(self, mode: str) -> RoomPolicy:
+        """How rounds go on. A demo goes on when its other windows are closed; people wait for a second one."""
+        v = self.values
+        values = Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr)
+        if mode == "join" and self._decided is not None:
+            return dataclasses.replace(self._decided, values=values)
+        start = 1 if mode == "alone" else self.start_members
+        return RoomPolicy(values=values, start_members=start, min_members=1 if mode == "demo" else min(2, start))
+
+    def policy_json(self, mode: str) -> str:
+        """The same for a newcomer."""
+        return msgspec.json.encode(self.policy(mode)).decode()
