@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 
@@ -12,6 +13,8 @@ from desktop.options import Options, help_text, refuse
 
 def main() -> int:
     """Run the program; the exit code: 0 ended well, 1 training failed, 2 an option was refused."""
+    if sys.stderr is not None:
+        faulthandler.enable()  # a crash inside a library leaves at least its stacks
     try:
         options = Options.parse(sys.argv[1:])
         if options.help:

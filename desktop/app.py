@@ -122,7 +122,6 @@ class App:
         self.live_timer.start()
         self.report_timer.start()
         await self.closing.wait()
-        _end_for_sure(self.exit_code)
         await self._shut_down()
         return self.exit_code
 
@@ -139,6 +138,7 @@ class App:
         self._take_lag()
         self.lag.stop()
         self._take_picture()
+        self.controller.changed.disconnect(self._render_soon)
         for timer in (self.render_timer, self.live_timer, self.report_timer):
             timer.stop()
         self.window.intent.disconnect(self._intend)
@@ -181,12 +181,17 @@ async def _run(options: Options, settings: Settings, folders: Folders) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError, ValueError):
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(app.closing.set))
-    return await app.run()
+    guard = loop.create_task(_end_for_sure(app))
+    try:
+        return await app.run()
+    finally:
+        guard.cancel()
 
 
-def _end_for_sure(code: int) -> None:
+async def _end_for_sure(app: App) -> None:
     """A window that was closed is gone, even if a library or a thread hangs on the way out."""
-    timer = threading.Timer(CLOSE_S, lambda: os._exit(code or 1))
+    await app.closing.wait()
+    timer = threading.Timer(CLOSE_S, lambda: os._exit(app.exit_code or 1))
     timer.daemon = True
     timer.start()
 

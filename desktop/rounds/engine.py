@@ -383,15 +383,16 @@ class RoundEngine:
             self.leader.work()
 
     def _miss_the_leader(self) -> None:
-        """The leader says nothing: the next one takes over; if that does not happen either, ask to be let in anew."""
+        """The leader says nothing: the next one takes over; if that says nothing either, the one after it."""
         room = self.room
-        leader = room.view.leader
-        if leader in self._absent:
+        silent = next(peer for peer in room.present() if peer not in self._absent)
+        if silent == room.me:
             self._start_over()
-        else:
-            room.note("care", f"{room.name(leader)} leads but has said nothing for a while.", leader)
-            self._absent.add(leader)
-            self._gone(leader)
+            return
+        duty = "leads" if silent == room.view.leader else "should lead now"
+        room.note("care", f"{room.name(silent)} {duty} but has said nothing for a while.", silent)
+        self._absent.add(silent)
+        self._gone(silent)
 
     def _start_over(self) -> None:
         self.leader.ousted()
@@ -452,6 +453,7 @@ class RoundEngine:
             return
         if sender == room.view.leader:
             self._heard = room.now
+            self._absent.discard(sender)
             self._leader_beat = message
             self._learn_who_is_whole(message.roster)
         if room.leading:

@@ -278,7 +278,7 @@ class Controller(QObject):
         assert self.room.info is not None
         if self.setup.take_room(self.room.info.task, self.room.info.policy):
             self.setup.read_again()
-        self._page = "train" if self._wants_start else "room"
+        self._page = "train" if self._wants_start else "room" if self.setup.data else "data"
 
     def _enter(self, entering: Coroutine[Any, Any, None]) -> None:
         """Open or join a room in a task of its own; what goes wrong is the room's error."""

@@ -44,6 +44,7 @@ class TrainerThread(QObject):
     def __init__(self, me: str, port: PeerPort) -> None:
         super().__init__()
         self._me, self._port = me, port
+        self._over = asyncio.Event()
         self._begin()
 
     def _begin(self) -> None:
@@ -55,6 +56,7 @@ class TrainerThread(QObject):
         self._worker.said.connect(self._hear)
         self._command.connect(self._worker.do)
         self._quit.connect(self._worker.shut_down)
+        self._thread.finished.connect(self._thread_over)
         self._thread.start()
 
     @Slot(object)
@@ -84,17 +86,21 @@ class TrainerThread(QObject):
 
     async def close(self, timeout_s: float) -> bool:
         """Leave the room and end the thread; False when it did not end in time."""
-        ended = asyncio.Event()
-        self._thread.finished.connect(ended.set)
         self._quit.emit()  # the worker says good-bye to the room, then ends its thread itself
-        if not self._thread.isFinished():
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await ended.wait()
-            except TimeoutError:
-                LEFT_BEHIND.append((self._thread, self._worker))
-                return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._over.wait()
+        except TimeoutError:
+            LEFT_BEHIND.append((self._thread, self._worker))
+            return False
+        self._thread.wait()  # `finished` comes a moment before the thread is gone
         return True
+
+    @Slot()
+    def _thread_over(self) -> None:
+        # A slot of this object, so that it runs in this object's thread: `finished` is emitted in the trainer's.
+        if self._thread.isFinished():
+            self._over.set()
 
 
 LEFT_BEHIND: list[tuple[QThread, QObject]] = []

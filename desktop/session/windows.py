@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +13,8 @@ import desktop
 from desktop.options import Options
 from desktop.paths import Folders
 from desktop.settings import Settings
+
+log = logging.getLogger(__name__)
 
 ENDING_MS = 1000
 
@@ -51,19 +54,24 @@ class Windows(QObject):
             arguments += ["--backend", options.backend]
         self._start(number, arguments, profile / "window.log")
 
-    def _start(self, number: int, arguments: list[str], log: Path) -> None:
+    def _start(self, number: int, arguments: list[str], output: Path) -> None:
         process = QProcess(self)
         environment = QProcessEnvironment.systemEnvironment()
         # `-m desktop` must find this package, whatever folder the person stands in.
         environment.insert("PYTHONPATH", str(Path(desktop.__file__).parent.parent))
         process.setProcessEnvironment(environment)
-        process.setStandardErrorFile(str(log))
+        process.setStandardErrorFile(str(output))
         process.setStandardOutputFile(QProcess.nullDevice())
-        process.finished.connect(lambda code, status: self._over(number, code == 0 and status == NORMAL))
+        process.finished.connect(lambda code, status: self._finished(number, code, status))
         process.errorOccurred.connect(lambda error: self._over(number, False) if error == NOT_STARTED else None)
         self._processes[number] = process
         program, first = command()
         process.start(program, [*first, *arguments])
+
+    def _finished(self, number: int, code: int, status: QProcess.ExitStatus) -> None:
+        if code or status != NORMAL:
+            log.info("window %d ended with code %d, %s", number, code, status)
+        self._over(number, code == 0 and status == NORMAL)
 
     def _over(self, number: int, well: bool) -> None:
         if self._processes.pop(number, None) is not None:
