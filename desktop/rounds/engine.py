@@ -324,8 +324,8 @@ class RoundEngine:
                 self.member.planned(message)
             return
         self.member.committed(message)
-        if self.room.leading and self.leader.machine.state == "gathering":
-            self.leader.boundary()
+        if self.room.leading:
+            self.leader.committed()
 
     def _led(self, sender: PeerId, message: TakeOver | Announce | Pause, view: View) -> None:
         """A message that carries a view: it is newer than mine, or mine, or stale."""

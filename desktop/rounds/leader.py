@@ -44,10 +44,11 @@ DUTIES = Table(
         ("collecting", "too few"): "gathering",
         ("collecting", "planned"): "exchanging",
         ("exchanging", "planned"): "exchanging",
-        ("exchanging", "boundary"): "gathering",
+        ("exchanging", "agreed"): "committing",
+        ("committing", "committed"): "gathering",
         ("exchanging", "too few"): "gathering",
         **every(("gathering", "collecting", "exchanging"), "over", "over"),
-        **every(("asking", "gathering", "collecting", "exchanging", "over"), "ousted", "off"),
+        **every(("asking", "gathering", "collecting", "exchanging", "committing", "over"), "ousted", "off"),
     },
 )
 __doc__ = (__doc__ or "").replace("{diagram}", DUTIES.diagram())
@@ -143,7 +144,7 @@ class Leader:
         (self._unsynced.discard if message.synced else self._unsynced.add)(peer)
         if self.machine.state == "asking":
             self._stands[peer] = message
-        elif message.round > self._room.round and self.machine.fire("overtaken"):
+        elif message.synced and message.round > self._room.round and self.machine.fire("overtaken"):
             # It committed a round that I announce once more: learn of it as after a take-over.
             self._stands = {room_member: message for room_member in self._here()}
         self.work()
@@ -365,15 +366,20 @@ class Leader:
         mine = self._applied.get(room.me, "")
         digest = mine if counted.get(mine) == most else min(d for d, times in counted.items() if times == most)
         commit = Commit(self._stamp, digest)
-        self.machine.fire("boundary")
+        self.machine.fire("agreed")  # the boundary comes when I, as a member, have committed
         for peer in room.present():
             room.send(peer, commit)
 
+    def committed(self) -> None:
+        """My own commit is done: the next round can be announced."""
+        if self.machine.fire("committed"):
+            self.boundary()
+
     def _resume(self) -> None:
-        """After a take-over: the highest committed round counts; go on from there."""
+        """After a take-over: the highest committed round whose weights somebody holds counts; go on from there."""
         if self.awaited() and self._room.now - self._asked_since < self._room.policy.silent_s:
             return
-        best = max(self._stands.values(), key=lambda standing: standing.round)
+        best = max(self._stands.values(), key=lambda standing: (standing.synced, standing.round))
         self.machine.fire("all stand")
         if best.round > self._room.round:
             self._catch_up(best.round, best.digest)

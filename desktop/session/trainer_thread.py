@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
+import threading
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from desktop.bridge.adapter import PeerPort
 from desktop.bridge.lifecycle import Command
-from desktop.trainer.worker import TrainerWorker
-
-log = logging.getLogger(__name__)
-
-
-class EndedByForce(BaseException):
-    """Raised inside the trainer's thread when it did not answer Stop in time."""
+from desktop.trainer.worker import EndedByForce, TrainerWorker
 
 
 class Thread(QThread):
@@ -25,13 +19,8 @@ class Thread(QThread):
     ident: int = 0
 
     def run(self) -> None:
-        import threading
-
         self.ident = threading.get_ident()
-        try:
-            self.exec()
-        except EndedByForce:
-            log.warning("the trainer's thread was ended by force")
+        self.exec()
 
 
 class TrainerThread(QObject):

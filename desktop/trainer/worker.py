@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class EndedByForce(BaseException):
+    """Raised inside the trainer's thread, from outside, when it did not answer Stop in time."""
+
+
 class TrainerWorker(QObject):
     """Owns everything that trains. All slots run in its thread."""
 
@@ -81,6 +85,9 @@ class TrainerWorker(QObject):
             handlers[type(command)](command)
         except PeerloomError as error:
             self.said.emit(Failed(sentence=error.sentence))
+        except EndedByForce:
+            self._end_by_force()
+            return
         except Exception as error:  # whatever it is, the window must hear of it and stay usable
             log.exception("the trainer failed")
             self.said.emit(Failed(sentence=f"Training ended with an unexpected error: {error!r}."))
@@ -106,6 +113,9 @@ class TrainerWorker(QObject):
     def _slice(self) -> None:
         try:
             wait = self._one_slice()
+        except EndedByForce:
+            self._end_by_force()
+            return
         except Exception as error:
             log.exception("the trainer failed")
             self._give_up()
@@ -123,6 +133,11 @@ class TrainerWorker(QObject):
             except Exception:
                 log.exception("leaving the room failed too")
                 self.transport.listen(None)
+
+    def _end_by_force(self) -> None:
+        log.info("the trainer was ended by force")
+        self._reading = self._training = None
+        self.thread().quit()
 
     def _one_slice(self) -> float | None:
         if self._reading is not None:

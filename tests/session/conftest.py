@@ -60,7 +60,7 @@ class Person:
         """Wait for something that this window must come to."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not true():
+                while not true():  # noqa: ASYNC110 - a person looks again and again, too
                     await asyncio.sleep(0.02)
         except TimeoutError:
             snapshot = self.controller.snapshot()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
+from desktop.intents import AddData, GoTo, Start, TryImage
 from tests.session.conftest import House, Person
 
 Run = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
@@ -73,5 +78,191 @@ def test_two_people_train_together_by_link(in_house: Run) -> None:
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [4, 4]
         assert {member.name for member in ends[0].members} == {ends[0].name, ends[1].name}
+
+    in_house(story)
+
+
+def test_a_guest_joins_by_the_code_read_over_the_phone_and_the_address(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "2", "--rounds", "2")
+        await open_room(host)
+        code, address = state(host).room.code, state(host).room.address
+        guest = house.sit_down()
+        await join(guest, code.replace("-", " ").upper(), address)
+        await host.until(lambda: state(host).room.code not in ("", code), "another code after the first was used")
+        await take_sample(guest)
+        await start_together(host, guest)
+        assert state(host).session.digest == state(guest).session.digest
+
+    in_house(story)
+
+
+def test_a_guest_finds_the_room_nearby_and_needs_only_the_code(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down()
+        await open_room(host)
+        guest = house.sit_down()
+        room = state(host).room
+        await guest.until(lambda: room.room in {each.room for each in state(guest).nearby}, "the room nearby")
+        await join(guest, room.code)
+        assert state(guest).room.host == state(host).name
+
+    in_house(story)
+
+
+def test_somebody_alone_trains_stops_and_tries_a_picture(in_house: Run, tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        person = house.sit_down("--rounds", "500")
+        await person.click("Train…")
+        await person.click("Choose Handwritten digits")
+        await take_sample(person)
+        person.controller.intend(GoTo("train"))
+        await person.click("Start")
+        await person.until(lambda: state(person).session.round >= 3, "three rounds")
+        await person.click("Stop training")
+        await person.until(lambda: state(person).session.state == "stopped", "the stop")
+        final = state(person).session.final
+        assert final.model_path in {model.path for model in state(person).models}
+        assert 0.5 < final.test_accuracy <= 1.0
+        await person.click("Try the model")
+        picture = tmp_path / "seven.png"
+        picture.write_bytes(state(person).try_.samples[7])
+        person.controller.intend(TryImage(str(picture)))
+        await person.until(lambda: bool(state(person).try_.confidences), "a reading")
+        shown = state(person).try_.confidences
+        assert shown[0].name == "7"
+        assert sum(each.value for each in shown) == pytest.approx(1.0, abs=1e-3)
+
+    in_house(story)
+
+
+def test_people_with_folders_of_pictures_train_and_the_broken_one_is_named(in_house: Run, tmp_path: Path) -> None:
+    for person in ("host", "guest"):
+        for shade, name in ((40, "dark"), (220, "light")):
+            folder = tmp_path / person / name
+            folder.mkdir(parents=True)
+            for number in range(12):
+                tone = shade + number + (5 if person == "guest" else 0)
+                Image.new("RGB", (20, 20), (tone, tone, tone // 2)).save(folder / f"{number}.png")
+    (tmp_path / "guest" / "dark" / "half.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a picture")
+
+    async def story(house: House) -> None:
+        host = house.sit_down("--host", "--task", "images", "--data", str(tmp_path / "host"), "--local-steps", "2",
+                              "--rounds", "2", "--start")
+        await host.until(lambda: room_state(host) == "open", "an open room")
+        guest = house.sit_down(state(host).room.link, "--data", str(tmp_path / "guest"), "--start")
+        for person in (host, guest):
+            await person.until(lambda person=person: state(person).session.state == "done", "the end")
+        assert state(host).session.digest == state(guest).session.digest
+        assert any("half.jpg" in line.text for line in state(guest).log)
+
+    in_house(story)
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("peerloom://join?room=a-b", "not a link to a room"),
+    ("peerloom://join?room=maple-otter&key=5ghah7g7c4ut3bsfdbmqn75sqy&at=127.0.0.1:9", "No room answers"),
+])
+def test_a_room_that_cannot_be_joined_is_said_in_a_sentence(in_house: Run, text: str, sentence: str) -> None:
+    async def story(house: House) -> None:
+        guest = house.sit_down()
+        await guest.click("Join…")
+        await guest.type("Link or code", text)
+        await guest.click("Join")
+        await guest.until(
+            lambda: sentence in (state(guest).room.error if state(guest).room else "")
+            or any(sentence in notice.text for notice in state(guest).notices), sentence)
+        await guest.until(lambda: bool(guest.buttons("Join")), "the way to try again")
+
+    in_house(story)
+
+
+def test_a_port_that_is_in_use_is_said_in_a_sentence(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            host = house.sit_down("--port", str(port))
+            await host.click("Start…")
+            await host.click("Choose Handwritten digits")
+            await take_sample(host)
+            await host.click("Open the room")
+            await host.until(lambda: room_state(host) == "failed", "the refusal")
+        assert str(port) in state(host).room.error
+        await host.click("Open the room")
+        await host.until(lambda: room_state(host) == "open", "the room, now that the port is free")
+
+    in_house(story)
+
+
+def test_a_folder_without_pictures_keeps_start_disabled_with_the_reason(in_house: Run, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+
+    async def story(house: House) -> None:
+        person = house.sit_down()
+        await person.click("Train…")
+        await person.click("Choose Your own pictures")
+        person.controller.intend(AddData((str(tmp_path / "nothing"),)))
+        await person.until(lambda: bool(state(person).data and state(person).data.error), "the reason")
+        assert "No pictures in" in state(person).data.error
+        assert not state(person).can_start
+        assert state(person).why_not_start == state(person).data.error
+
+    in_house(story)
+
+
+def test_a_trainer_that_does_not_answer_is_ended_by_force_and_the_window_stays_usable(
+    in_house: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(house: House) -> None:
+        from desktop.trainer.loop import LocalTraining
+
+        person = house.sit_down()
+        person.app.settings.override("stop_timeout_s", "1")
+        await person.click("Train…")
+        await person.click("Choose Handwritten digits")
+        await take_sample(person)
+        person.controller.intend(GoTo("train"))
+
+        def for_ever(_: object) -> None:
+            while True:
+                pass
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalTraining, "step", for_ever)
+            await person.click("Start")
+            await person.until(lambda: state(person).session.state == "training", "training")
+            await person.click("Stop training")
+            await person.until(lambda: state(person).session.state == "failed", "the end by force")
+        assert any("ended by force" in notice.text for notice in state(person).notices)
+        person.controller.intend(GoTo("data"))
+        await take_sample(person)
+        person.controller.intend(GoTo("train"))
+        await person.click("Start")
+        await person.until(lambda: state(person).session.round >= 1, "a round with the new trainer")
+
+    in_house(story)
+
+
+def test_closing_a_window_in_the_middle_of_training_leaves_the_others_training(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "3", "--rounds", "300")
+        link = await open_room(host)
+        guest, third = house.sit_down(link, "--data", "sample", "--start"), house.sit_down(link, "--data", "sample")
+        await third.until(lambda: room_state(third) == "joined", "the room")
+        third.controller.intend(Start())
+        host.controller.intend(Start())
+        for person in (host, guest, third):
+            await person.until(lambda person=person: state(person).session.round >= 2, "two rounds")
+        began = asyncio.get_running_loop().time()
+        await host.close()  # the leader
+        assert asyncio.get_running_loop().time() - began < 5.0  # 3 s, and some for a busy machine
+        house.people.remove(host)
+        host.window.deleteLater()
+        reached = state(guest).session.round
+        for person in (guest, third):
+            await person.until(lambda person=person: state(person).session.round >= reached + 2, "further rounds")
+        assert any("closed its window" in line.text for line in state(guest).log)
 
     in_house(story)
