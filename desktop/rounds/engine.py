@@ -81,7 +81,7 @@ class RoundEngine:
     ) -> None:
         self.room = Room(me, policy, buckets, round=round_, digest=digest, versions=[round_] * buckets)
         self.member = Member(self.room)
-        self.leader = Leader(self.room, self.member.catch_up)
+        self.leader = Leader(self.room, self.member.catch_up, self.member.enter)
         self._founder = founder
         self._left = False
         self._last_beat = float("-inf")
@@ -284,7 +284,7 @@ class RoundEngine:
                 if view.order >= room.view.order and room.me not in view.members:
                     self._change_sides(view, sender)
             case Join():
-                if room.leading:
+                if room.leading and plausible(message.round):
                     leader.wants_in(sender, message)
             case Leave():
                 self._absent.add(sender)

@@ -48,6 +48,7 @@ DUTIES = Table(
         ("committing", "committed"): "gathering",
         ("exchanging", "too few"): "gathering",
         **every(("gathering", "collecting", "exchanging"), "over", "over"),
+        ("over", "reopened"): "gathering",
         **every(("asking", "gathering", "collecting", "exchanging", "committing", "over"), "ousted", "off"),
     },
 )
@@ -65,9 +66,11 @@ def next_term(term: int, leader: PeerId) -> int:
 class Leader:
     """Drives the rounds while I am the first of the view; off otherwise."""
 
-    def __init__(self, room: Room, catch_up: Callable[[int, str], None]) -> None:
+    def __init__(
+        self, room: Room, catch_up: Callable[[int, str], None], go_back: Callable[[int, str], None]
+    ) -> None:
         self._room = room
-        self._catch_up = catch_up
+        self._catch_up, self._go_back = catch_up, go_back
         self.machine = Machine(DUTIES)
         self._deadline = Deadline(room.policy)
         self._newcomers: dict[PeerId, tuple[float, Join]] = {}  # in order of arrival, with the time of the first asking
@@ -182,6 +185,9 @@ class Leader:
         """Between two rounds: take newcomers in, the lost out, and announce the next round if enough are here."""
         room = self._room
         here, admitted = self._here(), self._admissible()
+        joins = [self._newcomers[peer][1] for peer in admitted]
+        if not any(peer not in self._unsynced for peer in here) and any(join.digest for join in joins):
+            self._adopt(max((join for join in joins if join.digest), key=lambda join: join.round))
         for peer in admitted:
             _, asked = self._newcomers.pop(peer)
             self._admitted[peer] = room.now
@@ -211,6 +217,12 @@ class Leader:
         announce = Announce(room.view, self._serial, room.round + 1, room.digest, room.values)
         for peer in members:
             room.send(peer, announce)
+
+    def _adopt(self, join: Join) -> None:
+        """Nobody here holds the room's weights any more, but a newcomer holds some: go on from those."""
+        self._room.note("care", f"The weights of round {self._room.round} are lost; going on from round {join.round}.")
+        self._go_back(join.round, join.digest)
+        self.machine.fire("reopened")
 
     def ready(self, peer: PeerId, message: Ready) -> None:
         """A member has trained on `samples` samples; 0 says that its work cannot be used."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from desktop.bridge.lifecycle import Begun, FinalModel, Point, Prediction, Progress, RoundCommitted
+from desktop.bridge.lifecycle import Begun, FinalModel, Point, Prediction, Progress, RoundCommitted, Seat
 from desktop.peers.mesh import LinkRow
 from desktop.state import (
     Curve,
@@ -217,7 +217,7 @@ class Record:
                     role="leader" if link.peer == leader and not lost else "member",
                     link=link.path or ("lost" if lost else "connecting"), rtt_ms=link.rtt_ms,
                     sent_bytes=link.sent_bytes, received_bytes=link.received_bytes,
-                    round=seat.round if seat else 0, last_seen_s=round(link.last_seen_s, 1), candidates=pair,
+                    round=self._round_of(seat), last_seen_s=round(link.last_seen_s, 1), candidates=pair,
                     state="lost" if lost else words if seat else "waiting", state_for_s=round(since, 1),
                     training_share=training, exchanging_share=exchanging,
                 )
@@ -231,6 +231,12 @@ class Record:
             training_share=training, exchanging_share=exchanging,
         )
         return (mine, *rows)
+
+    def _round_of(self, seat: Seat | None) -> int:
+        """The round whose weights a member holds: none is committed before all who are not behind have said so."""
+        if seat is None or self.progress is None:
+            return 0
+        return seat.round if seat.phase in ("", "syncing") else max(seat.round, self.progress.round)
 
     def session(self, base: SessionState, links: Sequence[LinkRow], host: str) -> SessionState:
         """All of it. `base` brings what was chosen: names, task, room, planned values."""

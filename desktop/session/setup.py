@@ -93,7 +93,7 @@ class Setup:
         if self.spec is None or not self.spec.sample:
             raise OptionError(key="data", value="sample", allowed="a folder: this task has no sample data")
         self._source = ()
-        self.data = DataView(title="Sample data", source="sample", reading="reading")
+        self.data = DataView(title="Sample data", source="sample", reading="Reading the sample data")
         self._do(life.ReadSample(task=self.spec.to_json(), share=self.share))
 
     def read_folders(self, paths: tuple[str, ...], *, own_classes: bool) -> None:
@@ -101,7 +101,7 @@ class Setup:
         assert self.spec is not None
         spec = self.spec.changed(classes=()) if own_classes and not self.spec.sample else self.spec
         self._source = paths
-        self.data = DataView(title=Path(paths[0]).name, source=paths[0], reading="reading")
+        self.data = DataView(title=Path(paths[0]).name, source=paths[0], reading=f"Reading {Path(paths[0]).name}")
         self._do(life.ReadFolders(task=spec.to_json(), paths=paths))
 
     def clear_data(self) -> None:

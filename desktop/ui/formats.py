@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QCoreApplication, QLocale
+from PySide6.QtCore import QCoreApplication, QDateTime, QLocale, Qt
 
 DASH = "–"
 
@@ -89,3 +89,9 @@ def milliseconds(value: float | None) -> str:
 def short_digest(digest: str) -> str:
     """The first eight characters of a digest in two groups: "9f2c 41d0"."""
     return f"{digest[:4]} {digest[4:8]}".strip()
+
+
+def moment(iso: str) -> str:
+    """A date and time as this computer writes them, in its own time zone; what is not ISO 8601 stays as it is."""
+    read = QDateTime.fromString(iso, Qt.DateFormat.ISODate)
+    return QLocale().toString(read.toLocalTime(), QLocale.FormatType.ShortFormat) if read.isValid() else iso

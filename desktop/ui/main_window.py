@@ -89,11 +89,14 @@ class MainWindow(QWidget):
         """Show a snapshot. Only the visible page is touched, and of it only what differs."""
         self._state = state
         page = self.page(state.page if state.page in _MAKERS else "first")
+        focus = QApplication.focusWidget()
         self.rail.show_state(state)
         self.notices.show_notices(state.notices)
         page.show_state(state)
         if self.stack.currentWidget() is not page:
             self.stack.setCurrentWidget(page)
+        if focus is not None and self.isAncestorOf(focus) and not focus.isVisible():
+            self.setFocus()  # what had it is gone; else Qt hands it to some control that nobody chose
         title = self.tr("{room} – Peerloom").format(room=state.session.room) if state.session.room else "Peerloom"
         if title != self.windowTitle():
             self.setWindowTitle(title)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from desktop.intents import GoTo, OpenFolder
 from desktop.state import ModelRow, WindowState
-from desktop.ui.formats import counted, percent, size
+from desktop.ui.formats import counted, moment, percent, size
 from desktop.ui.theme import theme
 from desktop.ui.widgets import (
     Card,
@@ -66,7 +66,7 @@ class ModelsPage(Page):
             self._lines.addLayout(self._line(model))
 
     def _line(self, model: ModelRow) -> QVBoxLayout:
-        facts = [model.date, counted(model.rounds, self.tr("1 round"), self.tr("{n} rounds")),
+        facts = [moment(model.date), counted(model.rounds, self.tr("1 round"), self.tr("{n} rounds")),
                  counted(model.members, self.tr("1 member"), self.tr("{n} members")), size(model.size_bytes)]
         words = column(ElidedLabel(model.title, "strong"), ElidedLabel(" · ".join(facts), "quiet"),
                        ElidedLabel(model.path, "quiet", Qt.TextElideMode.ElideMiddle), spacing=2)

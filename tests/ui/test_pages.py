@@ -417,3 +417,15 @@ def test_no_page_needs_more_than_the_least_window(window: MainWindow, name: str)
 
 def test_data_view_without_anything(window: MainWindow) -> None:
     show(window, replace(sample_states.data_empty(), data=DataView(), task=None))
+
+
+def test_a_model_shows_when_it_was_made_in_this_computers_words() -> None:
+    from datetime import datetime
+
+    from desktop.ui.formats import moment
+
+    here = datetime.fromisoformat("2026-11-30T21:10:48+00:00").astimezone()
+    shown = moment("2026-11-30T21:10:48+00:00")
+    assert here.strftime("%H:%M") in shown
+    assert "T" not in shown
+    assert moment("the other day") == "the other day"
