@@ -71,11 +71,11 @@ class Node:
                 n.plan, n.kept, n.results = action, {}, {}
             case act.Contribute(stamp, bucket, to, _):
                 if n.plan and n.plan.plan.stamp == stamp:
-                    sim.transmit(self.name, to, Contribution(stamp, bucket), ("c", self.name, stamp.round, n.update))
+                    sim.transmit(self.name, to, Contribution(stamp, bucket), ("c", self.name, stamp, n.update))
             case act.Keep(stamp, bucket, peer, payload):
-                kind, owner, round_, value = payload  # type: ignore[misc]
-                if owner != peer or round_ != stamp.round or kind != "c":
-                    raise InvariantBroken(f"2: {owner} of round {round_} kept as {peer} of round {stamp.round}")
+                kind, owner, its, value = payload  # type: ignore[misc]
+                if owner != peer or its != stamp or kind != "c":
+                    raise InvariantBroken(f"2: {owner} of {its} kept as {peer} of {stamp}")
                 if peer in n.kept.setdefault(bucket, {}):
                     raise InvariantBroken(f"2: contribution of {peer} counted twice in {stamp}")
                 n.kept[bucket][peer] = value
@@ -206,6 +206,17 @@ class Simulator:
         for other in self.nodes:
             if other != name:
                 self.cut(name, other, None)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP: it says and does nothing any more, but its links stay up."""
+        self.trace.append(f"{self.now:.2f} freeze {name}")
+        self.nodes[name].alive = False
+
+    def part(self, side: list[str], seconds: float) -> None:
+        """All links between this side and the others die, and come back after a while."""
+        for one in side:
+            for other in sorted(set(self.nodes) - set(side)):
+                self.cut(one, other, seconds)
 
     def leave(self, name: str) -> None:
         """A member says good-bye; its weights must be the last committed ones."""

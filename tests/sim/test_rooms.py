@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+
 import pytest
 
 from desktop.rounds.messages import Values
@@ -16,12 +19,71 @@ def policy(members: int, rounds: int = 6, **changes: float) -> RoomPolicy:
     return RoomPolicy(**values)  # type: ignore[arg-type]
 
 
+# -- scenarios: what happens to a room follows from the seed --------------------------------------------
+
+
+def deaths(seed: int, members: int) -> None:
+    """Up to half of the members die, at any moment."""
+    sim = Simulator(seed, members, policy(members), speeds=True)
+    victims = list(sim.nodes)
+    sim.rng.shuffle(victims)
+    for victim in victims[: len(victims) // 2]:
+        sim.after(sim.rng.uniform(2.0, 14.0), lambda victim=victim: sim.kill(victim))
+    sim.run(900, sim.all_finished)
+    sim.check_equal()
+
+
+def cuts(seed: int, members: int) -> None:
+    """Single links die and come back."""
+    sim = Simulator(seed, members, policy(2, rounds=8))
+    names = list(sim.nodes)
+    for _ in range(3):
+        a, b = sim.rng.sample(names, 2)
+        sim.after(sim.rng.uniform(0.5, 15.0), lambda a=a, b=b: sim.cut(a, b, sim.rng.uniform(0.0, 10.0)))
+    sim.run(2000, sim.all_finished)
+
+
+def comings(seed: int, members: int) -> None:
+    """Three come later; the founder leaves."""
+    sim = Simulator(seed, members, policy(2, rounds=8))
+    for number in range(3):
+        sim.after(sim.rng.uniform(0.5, 8.0), lambda number=number: sim.add(f"n{number}") and None)
+    sim.after(sim.rng.uniform(3.0, 9.0), lambda: sim.leave("m0"))
+    sim.run(900, lambda: sim.now > 12 and sim.all_finished())
+    sim.check_equal()
+
+
+def freezes(seed: int, members: int) -> None:
+    """One or more stop without a word while their links stay up, fewer than half."""
+    sim = Simulator(seed, members, policy(members))
+    names = list(sim.nodes)
+    sim.rng.shuffle(names)
+    for name in names[: max(1, (members - 1) // 2)]:
+        sim.after(sim.rng.uniform(1.0, 14.0), lambda name=name: sim.freeze(name))
+    sim.run(2000, sim.all_finished)
+    sim.check_equal()
+
+
+def parting(seed: int, members: int) -> None:
+    """The room falls apart into two sides that meet again."""
+    sim = Simulator(seed, members, policy(members, rounds=12))
+    names = list(sim.nodes)
+    sim.rng.shuffle(names)
+    side = names[: sim.rng.randint(1, members - 1)]
+    sim.after(sim.rng.uniform(1.0, 10.0), lambda: sim.part(side, sim.rng.uniform(0.0, 8.0)))
+    sim.run(2000, sim.all_finished)
+
+
+SCENARIOS: tuple[Callable[[int, int], None], ...] = (deaths, cuts, comings, freezes, parting)
+
+
+# -- tests ------------------------------------------------------------------------------------------------
+
+
 def test_three_members_end_with_the_same_weights_computed_by_hand() -> None:
     sim = Simulator(1, 3, policy(3, rounds=2))
     sim.run(200, sim.all_finished)
     sim.check_equal()
-    import hashlib
-
     total = sum(node.samples for node in sim.nodes.values())
     expected = 0.0
     for round_ in (1, 2):
@@ -33,23 +95,12 @@ def test_three_members_end_with_the_same_weights_computed_by_hand() -> None:
 
 @pytest.mark.parametrize("seed", SHORT)
 def test_deaths_at_any_moment(seed: int) -> None:
-    sim = Simulator(seed, 2 + seed % 5, policy(2 + seed % 5), speeds=True)
-    victims = list(sim.nodes)
-    sim.rng.shuffle(victims)
-    for victim in victims[: len(victims) // 2]:
-        sim.after(sim.rng.uniform(2.0, 14.0), lambda victim=victim: sim.kill(victim))
-    sim.run(900, sim.all_finished)
-    sim.check_equal()
+    deaths(seed, 2 + seed % 5)
 
 
 @pytest.mark.parametrize("seed", SHORT)
 def test_links_that_break_and_come_back(seed: int) -> None:
-    sim = Simulator(seed, 2 + seed % 4, policy(2, rounds=8))
-    names = list(sim.nodes)
-    for _ in range(3):
-        a, b = sim.rng.sample(names, 2)
-        sim.after(sim.rng.uniform(0.5, 15.0), lambda a=a, b=b: sim.cut(a, b, sim.rng.uniform(0.0, 10.0)))
-    sim.run(2000, sim.all_finished)
+    cuts(seed, 2 + seed % 4)
 
 
 @pytest.mark.parametrize(
@@ -61,14 +112,27 @@ def test_links_that_break_and_come_back(seed: int) -> None:
     ],
 )
 def test_links_that_broke_the_rounds_once(seed: int) -> None:
-    test_links_that_break_and_come_back(seed)
+    cuts(seed, 2 + seed % 4)
 
 
 @pytest.mark.parametrize("seed", SHORT)
 def test_newcomers_and_leavers(seed: int) -> None:
-    sim = Simulator(seed, 2, policy(2, rounds=8))
-    for number in range(3):
-        sim.after(sim.rng.uniform(0.5, 8.0), lambda number=number: sim.add(f"n{number}") and None)
-    sim.after(sim.rng.uniform(3.0, 9.0), lambda: sim.leave("m0"))
-    sim.run(900, lambda: sim.now > 12 and sim.all_finished())
-    sim.check_equal()
+    comings(seed, 2)
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_members_that_stop_without_a_word(seed: int) -> None:
+    freezes(seed, 3 + seed % 4)
+
+
+@pytest.mark.parametrize("seed", SHORT)
+def test_a_room_that_falls_apart_and_meets_again(seed: int) -> None:
+    parting(seed, 2 + seed % 5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("members", range(2, 9))
+def test_many_seeds(scenario: Callable[[int, int], None], members: int) -> None:
+    for seed in range(10_000, 10_080):
+        scenario(seed, max(members, 3) if scenario is freezes else members)
