@@ -87,6 +87,8 @@ class RoundEngine:
         self._last_beat = float("-inf")
         self._heard = 0.0  # when the leader was last heard
         self._absent: set[PeerId] = set()  # connected, but left or silent
+        self._out: tuple[float, int] | None = None  # since when I am out of the view that I was in, and its term
+        self._asking: dict[PeerId, Join] = {}  # who asked me to be let in since then: they are out as well
         self._leader_beat: Beat | None = None
         self._missing = 0
         self._serial = (0, 0, 0)  # of the latest announcement
@@ -121,6 +123,7 @@ class RoundEngine:
         self.room.now = now
         self.room.connected.discard(peer)
         self._absent.discard(peer)
+        self._asking.pop(peer, None)
         self._gone(peer)
         self._settle()
 
@@ -142,6 +145,7 @@ class RoundEngine:
             self._beat()
             if not room.inside:
                 self._ask_in()
+                self._found_anew()
             if self.member.phase == "syncing":
                 self.member.fetch.work()
             if room.inside and not room.leading and now - self._heard > room.policy.silent_s:
@@ -286,6 +290,8 @@ class RoundEngine:
             case Join():
                 if room.leading and plausible(message.round):
                     leader.wants_in(sender, message)
+                elif not room.inside and sender in room.connected:
+                    self._asking[sender] = message
             case Leave():
                 self._absent.add(sender)
                 self._gone(sender)
@@ -347,7 +353,7 @@ class RoundEngine:
                 room.note("info", f"{room.name(sender)} leads the rounds.", sender)
             self._heard = room.now
         entering = not room.inside
-        room.view = view
+        room.view, self._out = view, None
         self._absent.clear()
         self._missing = 0
         if isinstance(message, TakeOver):
@@ -395,10 +401,30 @@ class RoundEngine:
         self._gone(silent)
 
     def _start_over(self) -> None:
+        self._step_out()
+        self._ask_in()
+
+    def _step_out(self) -> None:
+        """Leave the view that I am in, to be let into another."""
+        if self.room.inside:
+            self._out = (self.room.now, self.room.view.term)
+            self._asking.clear()
         self.leader.ousted()
         self.room.view = View()
         self.member.out()
-        self._ask_in()
+
+    def _found_anew(self) -> None:
+        """When those who were inside all wait to be let in by each other, the one with the newest weights lets them."""
+        room = self.room
+        if self._out is None or room.now - self._out[0] < room.policy.silent_s or not room.whole:
+            return
+        mine = (room.round, room.me)
+        if all((join.round, peer) < mine for peer, join in self._asking.items() if join.digest):
+            room.note("care", "Nobody leads the rounds any more. I lead now.", room.me)
+            self.leader.found(self._out[1])
+            self._out = None
+            room.tell(sorted(room.connected), Hello(room.view, room.round))
+            self.leader.boundary()
 
     def _compare(self, sender: PeerId, view: View, round_: int) -> None:
         """Two views meet: the members of the lesser one join the greater one."""
@@ -418,10 +444,7 @@ class RoundEngine:
         room = self.room
         if room.inside:
             room.note("care", f"The room was split. I join the side of {room.name(view.leader)}.", view.leader)
-        if room.leading:
-            self.leader.ousted()
-        room.view = View()
-        self.member.out()
+        self._step_out()
         self._join(view.leader if view.leader in room.connected else sender)
 
     @staticmethod

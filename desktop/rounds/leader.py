@@ -94,9 +94,10 @@ class Leader:
 
     # -- who is in --
 
-    def found(self) -> None:
-        """The first member of a room founds its first view."""
-        self._room.view = View(1, 1, (self._room.me,))
+    def found(self, after: int | None = None) -> None:
+        """The first member of a room founds its first view; or somebody founds one anew, after a term."""
+        term = 1 if after is None else next_term(after, self._room.me)
+        self._room.view = View(term, 1, (self._room.me,))
         self.machine.fire("founded")
 
     def take_over(self, members: tuple[PeerId, ...]) -> None:
