@@ -362,6 +362,8 @@ class Controller(QObject):
         """The reason that Start is disabled; "" when it is not."""
         if self.run.busy:
             return "Training is under way."
+        if self.room.inside and self.record.final is not None and self.record.final.complete:
+            return "This room has trained all its rounds. Leave it to train anew."
         state = self.room.view.state if self.room.view else ""
         if not self.setup.why_not():
             if self._mode in ("host", "demo") and state != "open":
