@@ -87,7 +87,7 @@ class RoundEngine:
         self._last_beat = float("-inf")
         self._heard = 0.0  # when the leader was last heard
         self._absent: set[PeerId] = set()  # connected, but left or silent
-        self._out: tuple[float, int] | None = None  # since when I am out of the view that I was in, and its term
+        self._out: float | None = None  # since when I am out of the view that I was in
         self._asking: dict[PeerId, Join] = {}  # who asked me to be let in since then: they are out as well
         self._leader_beat: Beat | None = None
         self._missing = 0
@@ -353,13 +353,14 @@ class RoundEngine:
                 room.note("info", f"{room.name(sender)} leads the rounds.", sender)
             self._heard = room.now
         entering = not room.inside
-        room.view, self._out = view, None
+        room.enter(view)
+        self._out = None
         self._absent.clear()
         self._missing = 0
         if isinstance(message, TakeOver):
             room.send(sender, Standing(view.term, room.round, room.digest, room.whole))
             return
-        if (*view.order, message.serial) <= self._serial and not entering:
+        if self._serial[:2] == view.order and message.serial <= self._serial[2] and not entering:
             return
         self._serial = (*view.order, message.serial)
         if entering:
@@ -407,7 +408,7 @@ class RoundEngine:
     def _step_out(self) -> None:
         """Leave the view that I am in, to be let into another."""
         if self.room.inside:
-            self._out = (self.room.now, self.room.view.term)
+            self._out = self.room.now
             self._asking.clear()
         self.leader.ousted()
         self.room.view = View()
@@ -416,12 +417,12 @@ class RoundEngine:
     def _found_anew(self) -> None:
         """When those who were inside all wait to be let in by each other, the one with the newest weights lets them."""
         room = self.room
-        if self._out is None or room.now - self._out[0] < room.policy.silent_s or not room.whole:
+        if self._out is None or room.now - self._out < room.policy.silent_s or not room.whole:
             return
         mine = (room.round, room.me)
         if all((join.round, peer) < mine for peer, join in self._asking.items() if join.digest):
             room.note("care", "Nobody leads the rounds any more. I lead now.", room.me)
-            self.leader.found(self._out[1])
+            self.leader.found()
             self._out = None
             room.tell(sorted(room.connected), Hello(room.view, room.round))
             self.leader.boundary()

@@ -94,16 +94,16 @@ class Leader:
 
     # -- who is in --
 
-    def found(self, after: int | None = None) -> None:
-        """The first member of a room founds its first view; or somebody founds one anew, after a term."""
-        term = 1 if after is None else next_term(after, self._room.me)
-        self._room.view = View(term, 1, (self._room.me,))
+    def found(self) -> None:
+        """The first member of a room founds its first view; or one founds it anew."""
+        room = self._room
+        room.enter(View(next_term(room.newest_term, room.me) if room.newest_term else 1, 1, (room.me,)))
         self.machine.fire("founded")
 
     def take_over(self, members: tuple[PeerId, ...]) -> None:
         """The members before me are lost: ask the rest where they stand."""
         room = self._room
-        room.view = View(next_term(room.view.term, room.me), room.view.number + 1, members)
+        room.enter(View(next_term(room.newest_term, room.me), room.view.number + 1, members))
         self.machine.fire("took over")
         self._stands = {room.me: Standing(room.view.term, room.round, room.digest, room.whole)}
         self._forget_round()
@@ -197,7 +197,7 @@ class Leader:
         members = (*(peer for peer in here if peer not in admitted), *admitted)
         self._gone.clear()
         if members != room.view.members:
-            room.view = View(room.view.term, room.view.number + 1, members)
+            room.enter(View(room.view.term, room.view.number + 1, members))
             self._view_since = room.now
         self._serial += 1
         self._unsynced &= set(members)
@@ -396,6 +396,8 @@ class Leader:
         self.machine.fire("all stand")
         if best.round > self._room.round:
             self._catch_up(best.round, best.digest)
+        elif best.synced and not self._room.whole:
+            self._go_back(best.round, best.digest)
         if not self._room.whole:
             self._unsynced.add(self._room.me)
         self.boundary()

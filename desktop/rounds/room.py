@@ -30,6 +30,7 @@ class Room:
     outbox: list[Action] = field(default_factory=list)
     whole_peers: frozenset[PeerId] = frozenset()  # members whose weights are whole, by the leader's last roster
     names: dict[PeerId, str] = field(default_factory=dict)
+    newest_term: int = 0  # of all views that I was in
 
     def __post_init__(self) -> None:
         self.values = self.policy.values
@@ -48,6 +49,11 @@ class Room:
     def whole(self) -> bool:
         """Whether all my buckets are those of the last committed round."""
         return all(version == self.round for version in self.versions)
+
+    def enter(self, view: View) -> None:
+        """This is the view from now on."""
+        self.view = view
+        self.newest_term = max(self.newest_term, view.term)
 
     def do(self, action: Action) -> None:
         """Put an action into the outbox."""
