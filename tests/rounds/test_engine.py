@@ -711,3 +711,62 @@ def test_members_learn_from_the_leaders_beat_what_is_waited_for() -> None:
     assert (status.waiting_on, status.deadline_s, status.left_s, status.quorum) == (("b",), 60.0, 12.5, 2)
     assert status.roster == roster
     assert b.engine.room.whole_peers == {"a", "b"}
+
+
+# -- found by the simulator ------------------------------------------------------------------------------
+
+
+def test_a_newcomer_that_asks_while_the_leader_commits_does_not_have_the_round_announced_once_more() -> None:
+    a, its = leader_in_exchange("b", least=1), plan(TWO, {"a": 0.5, "b": 0.5}, "ba")
+    a.hear("b", Contribution(its.stamp, 1), "numbers")
+    a.reduced(its.stamp, 1)
+    a.hear("b", Result(its.stamp, 0), "sum")
+    a.digested(its.stamp, D1)
+    a.now = 10.0
+    did = a.hear("b", Join(0, D0, ("a",)))  # it starts over: nothing of it is waited for, and all others have applied
+    announced = [message.round for message in said_to("b", did) if isinstance(message, Announce)]
+    assert announced == [2]
+
+
+def test_when_the_next_one_says_nothing_either_the_one_after_it_takes_over() -> None:
+    c = member_in_round("c", "abcd")
+    assert c.wait(20.5) == [Note("care", "A leads but has said nothing for a while.", "a")]
+    did = c.wait(20.5)
+    assert did[0] == Note("care", "B should lead now but has said nothing for a while.", "b")
+    assert [type(message) for message in said_to("d", did)] == [TakeOver]
+
+
+def test_weights_that_a_newcomer_brings_count_when_nobody_here_holds_any() -> None:
+    a = leader_in_round("bc", least=1)
+    a.engine.member.enter(5, "digest 5")  # it leads without the weights of round 5
+    a.engine.leader._unsynced.update("abc")
+    a.connect("d")
+    a.engine.leader.machine.state = "gathering"
+    did = a.hear("d", Join(4, "digest 4", ("a", "b", "c")))
+    assert Note("care", "The weights of round 5 are lost; going on from round 4.") in did
+    assert [message.base_digest for message in said_to("d", did) if isinstance(message, Pause)] == ["digest 4"]
+
+
+def test_when_all_wait_to_be_let_in_by_each_other_the_one_with_the_newest_weights_lets_them() -> None:
+    """c is on its way to b's side, b on its way to c's: nobody leads any more."""
+    b, c = member_in_round("b", "abc", least=1), member_in_round("c", "abc", least=1)
+    for bench in (b, c):
+        bench.lose("a")
+        bench.connect("x")
+        bench.hear("x", StaleView(View(SECOND_TERM + 1, 9, ("x", "y"))))
+        assert not bench.status.inside
+    for _ in range(50):
+        b.hear("c", Join(0, D0, ("b", "x")))
+        c.hear("b", Join(0, D0, ("c", "x")))
+        b.wait(0.5)
+        c.wait(0.5)
+    assert (b.status.leading, c.status.leading) == (False, True)  # as good as each other: the greater id
+
+
+def test_who_was_never_inside_founds_nothing() -> None:
+    b = Bench("b")
+    b.connect("c")
+    for _ in range(100):
+        b.hear("c", Join(0, D0, ("b",)))
+        b.wait(0.5)
+    assert not b.status.inside

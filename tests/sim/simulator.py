@@ -128,7 +128,8 @@ class Simulator:
     """Virtual time, seeded faults, and the checks after every commit."""
 
     def __init__(
-        self, seed: int, members: int, policy: RoomPolicy, *, buckets: int = 5, repeat: float = 0.02, speeds: bool = False
+        self, seed: int, members: int, policy: RoomPolicy, *,
+        buckets: int = 5, repeat: float = 0.02, speeds: bool = False,
     ) -> None:
         self.rng = random.Random(seed)
         self.policy, self.buckets, self.repeat = policy, buckets, repeat

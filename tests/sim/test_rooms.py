@@ -130,6 +130,19 @@ def test_a_room_that_falls_apart_and_meets_again(seed: int) -> None:
     parting(seed, 2 + seed % 5)
 
 
+@pytest.mark.parametrize(
+    ("seed", "members"),
+    [
+        (20015, 4), (20089, 6), (20305, 4), (20683, 4),  # nobody of the view that won held its weights
+        (20044, 4),  # a newcomer asked while the leader committed
+        (20527, 3),  # each joined the side that the other had just left
+        (20955, 4),  # an announcement was taken for a repeat of one in an older view
+    ],
+)
+def test_parted_rooms_that_did_not_go_on_once(seed: int, members: int) -> None:
+    parting(seed, members)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 @pytest.mark.parametrize("members", range(2, 9))

@@ -1,0 +1,116 @@
+"""The simulator can fail: faults that are planted into the rounds are found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from desktop.rounds import actions as act
+from desktop.rounds.engine import RoundEngine
+from desktop.rounds.exchange import Exchange
+from desktop.rounds.leader import Leader
+from desktop.rounds.member import Member
+from desktop.rounds.messages import Commit, SnapshotRequest
+from tests.sim.simulator import InvariantBroken, Node, Simulator
+from tests.sim.test_rooms import SCENARIOS, cuts, deaths, parting, policy
+
+SEEDS = range(40)
+
+
+def first_break(scenario: Callable[[int, int], None], members: int = 4) -> str:
+    """What the simulator says at the first seed that breaks a promise; "" if none does."""
+    for seed in SEEDS:
+        try:
+            scenario(seed, members)
+        except InvariantBroken as broken:
+            return str(broken)
+    return ""
+
+
+def test_without_a_planted_fault_nothing_is_found() -> None:
+    assert [first_break(scenario) for scenario in SCENARIOS] == [""] * len(SCENARIOS)
+
+
+def test_a_reducer_that_takes_a_contribution_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Exchange, "take_contribution", lambda self, peer, bucket: "")
+    assert "counted twice" in first_break(deaths)
+
+
+def test_a_member_that_takes_contributions_of_an_earlier_attempt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    bulk = Member.bulk
+
+    def careless(self: Member, sender: str, message: Any, payload: object) -> None:
+        if self.exchange and message.stamp.round == self.exchange.stamp.round:
+            message = dataclasses.replace(message, stamp=self.exchange.stamp)
+        bulk(self, sender, message, payload)
+
+    monkeypatch.setattr(Member, "bulk", careless)
+    assert first_break(deaths).startswith("2: ")
+
+
+def test_a_member_that_adds_something_else_than_the_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it would be if the reducer used its own unrounded sum, and nobody compared digests."""
+    carry_out, committed = Node.carry_out, Member.committed
+
+    def unrounded(self: Node, action: act.Action) -> None:
+        carry_out(self, action)
+        if isinstance(action, act.Reduce) and action.bucket in self.numbers.results:
+            self.numbers.results[action.bucket] += 1e-6
+
+    def trusting(self: Member, message: Commit) -> None:
+        self._digest = ""
+        committed(self, message)
+
+    monkeypatch.setattr(Node, "carry_out", unrounded)
+    monkeypatch.setattr(Member, "committed", trusting)
+    assert first_break(deaths).startswith("1: ")
+
+
+def test_a_leader_that_commits_before_all_have_said_their_digest_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members must then fetch weights in a room in which nothing goes wrong; with the rule nobody has to."""
+    assert fetches() == 0
+    monkeypatch.setattr(Leader, "_all_applied", lambda self: bool(self._applied))
+    assert fetches() > 0
+
+
+def fetches() -> int:
+    """How often weights are asked for in rooms without any fault."""
+    asked = 0
+    transmit = Simulator.transmit
+
+    def counting(self: Simulator, sender: str, to: str, message: object, payload: Any) -> None:
+        nonlocal asked
+        asked += isinstance(message, SnapshotRequest)
+        transmit(self, sender, to, message, payload)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Simulator, "transmit", counting)
+        for seed in range(10):
+            sim = Simulator(seed, 4, policy(4))
+            sim.run(200, sim.all_finished)
+    return asked
+
+
+def test_a_leader_that_waits_for_the_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RoundEngine, "lost", lambda self, peer, now: None)
+    monkeypatch.setattr(Leader, "_miss_the_silent", lambda self: None)
+    monkeypatch.setattr(Leader, "_stalled", lambda self: ())
+    assert first_break(deaths).startswith("4: ")
+
+
+def test_two_leaders_of_the_same_term_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("desktop.rounds.leader.next_term", lambda term, leader: term + 1)
+    assert first_break(cuts) or first_break(parting)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run() -> tuple[float, dict[str, int]]:
+        sim = Simulator(7, 4, policy(4))
+        sim.after(5.0, lambda: sim.kill("m1"))
+        sim.run(900, sim.all_finished)
+        return sim.now, sim.messages
+
+    assert run() == run()
