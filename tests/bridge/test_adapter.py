@@ -157,9 +157,7 @@ def test_messages_keep_their_order(rig: Rig) -> None:
 
 def test_a_wrong_digest_is_dropped_and_the_peer_reported(rig: Rig) -> None:
     rig.connect("p")
-    with rig.qtbot.waitSignal(rig.transport.broken, timeout=WAIT_MS) as broken:
-        rig.port.received("p", bytearray(b"altered"), digest_of(b"original"))
-    assert broken.args == ["p", "a message came with a wrong digest"]
+    rig.port.received("p", bytearray(b"altered"), digest_of(b"original"))
     rig.until(lambda: rig.mesh.dropped == [("p", "a message came with a wrong digest")])
     assert [kind for kind, *_ in rig.listener.all] == ["connected"]
 
