@@ -14,7 +14,6 @@ from desktop.bridge.adapter import PeerPort
 from desktop.bridge.lifecycle import Command
 from desktop.trainer.worker import EndedByForce, TrainerWorker
 
-
 NICE = 5  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by a third
 
 
