@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.windows import Window, Windows
+
+if sys.platform == "win32":  # no signals that stop a process, or ask it to close
+    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from tests.e2e.windows import (
     Report,
     Window,
     Windows,
+    arguments_of,
     end_process,
     freeze_in_exchange,
     written_at,
@@ -21,7 +22,7 @@ from tests.e2e.windows import (
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
-OFTEN = ("--local-steps", "1", "--rounds", "60")  # exchanges as often as can be
+OFTEN = ("--local-steps", "1", "--rounds", "50")  # exchanges as often as can be
 
 
 def assert_same_weights(*reports: Report) -> None:
@@ -86,7 +87,7 @@ def test_one_of_the_demo_is_killed_in_an_exchange(windows: Windows) -> None:
     assert demo.processes() == []
     assert_same_weights(demo.report, second)
     lost = third.last
-    assert lost["round"] < 60
+    assert lost["round"] < 50
     for report in (demo.report, second):
         assert_names_the_lost(report, lost["name"], lost["peer"], killed)
     assert "Window 3 ended unexpectedly." in demo.report.faults()
@@ -95,7 +96,7 @@ def test_one_of_the_demo_is_killed_in_an_exchange(windows: Windows) -> None:
 def process_of_report(demo: Window, path: Path) -> int:
     """The process id of the further window that writes this report."""
     for pid in demo.processes():
-        if str(path) in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+        if str(path) in arguments_of(pid):
             return pid
     raise AssertionError(f"no process writes {path}")
 
@@ -111,15 +112,14 @@ def test_the_leader_is_killed_in_an_exchange(windows: Windows) -> None:
     killed = time.time()
     assert [guest.exit_code() for guest in guests] == [0, 0]
     lost = host.report.last
-    assert lost["round"] < 60
+    assert lost["round"] < 50
     assert_same_weights(*(guest.report for guest in guests))
     for guest in guests:
         assert_names_the_lost(guest.report, lost["name"], lost["peer"], killed)
 
 
 def test_one_joins_at_round_4(windows: Windows) -> None:
-    values = ("--rounds", "12", "--local-steps", "200")
-    host, link = windows.host(*values, "--quit-when-done")
+    host, link = windows.host("--rounds", "12", "--local-steps", "150", "--quit-when-done")
     guest = windows.guest(2, 2, link, "--quit-when-done")
     host.report.wait(lambda line: line["round"] >= 4, "round 4")
     late = windows.guest(1, 2, link, "--quit-when-done")
@@ -127,5 +127,4 @@ def test_one_joins_at_round_4(windows: Windows) -> None:
     assert_same_weights(host.report, guest.report, late.report)
     came = [line["round"] for line in late.report.lines if line["digest"] and line["state"] == "training"]
     assert 4 <= came[0] < 12
-    assert late.report.last["step"] >= 200, "it trained at least one round"
-    assert len(late.report.lines[-1]["members"]) >= 1
+    assert late.report.last["step"] >= 150, "it trained at least one round"

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PROC = Path("/proc")  # where the system has one, `ps` need not be there
 POLL_S = 0.05
 PATIENCE_S = 60.0  # for what takes some seconds on a computer that does nothing else
 GONE_S = 5.0  # a closed window is gone after 3 s; more for a busy computer
 Line = dict[str, Any]  # of a report
 
-# Found sooner than by default that one is lost: these tests wait for it. All are on one computer.
+# That one is lost is found sooner than by default: tests wait for it, and all windows are on one computer.
 SETTINGS = {"heartbeat_s": 0.5, "silent_s": 4.0}
 
 
@@ -99,11 +100,11 @@ def written_at(line: Line) -> float:
 class Window:
     """One started window. It leads a process group, so that windows that it opens can be found and ended too."""
 
-    def __init__(self, name: str, folder: Path, *options: str | Path) -> None:
+    def __init__(self, name: str, folder: Path, *options: str | Path, settings: dict[str, float]) -> None:
         self.name, self.folder = name, folder
         self.profile = folder / name
         (self.profile / "config").mkdir(parents=True)
-        (self.profile / "config" / "settings.json").write_text(json.dumps(SETTINGS))
+        (self.profile / "config" / "settings.json").write_text(json.dumps(settings))
         self.report = Report(folder / f"{name}.jsonl")
         self.said = folder / f"{name}.err"
         arguments = command("--profile", self.profile, "--report", self.report.path, "--new-instance", *options)
@@ -133,9 +134,15 @@ class Window:
 
     def end(self) -> None:
         """Whatever it does: gone now, with all that it opened."""
-        for pid in self.processes():
-            end_process(pid)
+        wait_until(self._end_all, 10, f"{self.name} and its further windows are ended")
         self.process.wait()
+
+    def _end_all(self) -> bool:
+        """Whether nothing was left to be ended. Called again, for a window that was just being opened."""
+        pids = self.processes()
+        for pid in pids:
+            end_process(pid)
+        return not pids
 
     def log(self) -> str:
         """What it logged and what it wrote to stderr."""
@@ -160,9 +167,27 @@ def end_process(pid: int) -> None:
 
 def all_processes() -> list[tuple[int, int, str]]:
     """(process id, process group, state: one letter) of all processes."""
+    if PROC.exists():
+        return [row for each in PROC.iterdir() if each.name.isdigit() and (row := process_row(each))]
     found = subprocess.run(["ps", "-A", "-o", "pid=,pgid=,stat="], capture_output=True, text=True, check=True).stdout
     rows = (line.split() for line in found.splitlines())
     return [(int(pid), int(group), state[0]) for pid, group, state in rows]
+
+
+def process_row(folder: Path) -> tuple[int, int, str] | None:
+    """The same of one process, from its folder in /proc; None when it has just ended."""
+    try:
+        state, _, group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return None
+    return int(folder.name), int(group), state
+
+
+def arguments_of(pid: int) -> str:
+    """The command line of a process."""
+    if PROC.exists():
+        return (PROC / str(pid) / "cmdline").read_text().replace("\0", " ")
+    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
 
 
 class Windows:
@@ -181,7 +206,8 @@ class Windows:
 
     def start(self, name: str, *options: str | Path) -> Window:
         """Open a window that keeps its files in `folder/name`."""
-        window = Window(name, self.folder, *options)
+        # The windows that a demo opens have settings of their own: for all to be alike, its first one has the defaults.
+        window = Window(name, self.folder, *options, settings={} if "--demo" in options else SETTINGS)
         self.open.append(window)
         return window
 
