@@ -25,6 +25,7 @@ from desktop.paths import Folders
 from desktop.peers.eventloop import LoopLag, make_loop
 from desktop.rooms.nearby import Browser, local_addresses
 from desktop.session.controller import Controller
+from desktop.session.report import Report
 from desktop.session.trainer_thread import TrainerThread, any_left_behind
 from desktop.settings import Settings
 from desktop.state import LoopLag as Lag
@@ -47,9 +48,10 @@ class App:
         self.pictured = False
         self.closing = asyncio.Event()
         me = secrets.token_hex(16)
+        report = Report(options.report) if options.report else None  # refused before anything runs
         self.port = PeerPort()
         self.trainer = TrainerThread(me, self.port)
-        self.controller = Controller(me, options, settings, folders, self.port, self.trainer)
+        self.controller = Controller(me, options, settings, folders, self.port, self.trainer, report)
         self.lag = LoopLag(loop, time.perf_counter)
         self.window = MainWindow()
         self.browser = Browser(self.controller.nearby_changed, loopback=options.loopback, trouble=log.info)

@@ -18,6 +18,8 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from desktop.bridge.transport import Buffer, TransportListener
 
+OWN_GOODBYE = "the room was left"  # the reason for losing peers when it was I who went
+
 log = logging.getLogger(__name__)
 
 
@@ -99,7 +101,7 @@ class PeerPort(QObject):
     def mesh_closed(self) -> None:
         """The room was left: every peer is lost."""
         for peer in list(self._open):
-            self.peer_lost(peer, "the room was left")
+            self.peer_lost(peer, OWN_GOODBYE)
         self.mesh = None
 
 
@@ -116,6 +118,7 @@ class QtTransport(QObject):
         self._peers: dict[str, str] = {}
         self._listener: TransportListener | None = None
         self._token = 0
+        self._hashed: tuple[Buffer, bytes] = (b"", digest_of(b""))  # the last buffer sent, with its digest
         self._unsent: dict[str, dict[int, int]] = {}
 
     @property
@@ -150,9 +153,11 @@ class QtTransport(QObject):
     def send(self, peer: str, data: Buffer, *, bulk: bool) -> None:
         if peer not in self._peers:
             return
+        if data is not self._hashed[0]:  # a result goes to all members: one buffer, hashed once
+            self._hashed = (data, digest_of(data))
         self._token += 1
         self._unsent.setdefault(peer, {})[self._token] = len(data)
-        self.outgoing.emit(peer, data, digest_of(data), bulk, self._token)
+        self.outgoing.emit(peer, data, self._hashed[1], bulk, self._token)
 
     def unsent(self, peer: str) -> int:
         return sum(self._unsent.get(peer, {}).values())

@@ -124,6 +124,7 @@ class Progress(Said):
     step: int
     epoch: float
     round_progress: float
+    begun: bool  # a first round was announced
     inside: bool
     leading: bool
     leader: str

@@ -92,7 +92,7 @@ class RoundEngine:
         self._leader_beat: Beat | None = None
         self._missing = 0
         self._serial = (0, 0, 0)  # of the latest announcement
-        self._waiting: tuple[tuple[PeerId, ...], float] = ((), 0.0)
+        self._waiting: tuple[int, tuple[PeerId, ...], float] = (0, (), 0.0)  # round, for whom, since
         self.metrics: dict[int, dict[PeerId, Metrics]] = {}
 
     # -- events from the surroundings --
@@ -242,12 +242,12 @@ class RoundEngine:
             )
         else:
             waiting, left, deadline, quorum, roster = (), 0.0, 0.0, 1, ()
-        if waiting != self._waiting[0]:
-            self._waiting = (waiting, now)
+        if (room.round, waiting) != self._waiting[:2]:
+            self._waiting = (room.round, waiting, now)
         exchange = member.exchange
         return Status(
             member.phase, room.round, room.view, room.inside, room.leading, room.digest, waiting,
-            now - self._waiting[1], self._missing, left, deadline, quorum, roster,
+            now - self._waiting[2], self._missing, left, deadline, quorum, roster,
             len(exchange.results) / max(1, room.buckets) if exchange else 0.0,
             sum(version == room.round for version in room.versions) / max(1, room.buckets),
         )

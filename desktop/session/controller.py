@@ -16,7 +16,7 @@ from PySide6.QtGui import QDesktopServices
 
 from desktop import intents as want
 from desktop.bridge import lifecycle as life
-from desktop.bridge.adapter import PeerPort
+from desktop.bridge.adapter import OWN_GOODBYE, PeerPort
 from desktop.errors import BusyError, NotNearbyError, OptionError, PeerloomError, RoomFirstError, SetupFirstError
 from desktop.options import Options
 from desktop.paths import Folders
@@ -50,13 +50,20 @@ class Controller(QObject):
     theme_changed = Signal(str)
 
     def __init__(
-        self, me: str, options: Options, settings: Settings, folders: Folders, port: PeerPort, trainer: TrainerThread
+        self,
+        me: str,
+        options: Options,
+        settings: Settings,
+        folders: Folders,
+        port: PeerPort,
+        trainer: TrainerThread,
+        report: Report | None,
     ) -> None:
         super().__init__()
         self._me, self._options, self._settings, self._folders = me, options, settings, folders
         self._trainer = trainer
         self.record = Record(me)
-        self.report = Report(options.report) if options.report else None
+        self.report = report
         self.setup = Setup(options, settings, trainer.do)
         self.run = Run(self.record, trainer, settings, self._training_ended)
         self.room = RoomKeeper(me, port, settings, loopback=options.loopback, changed=self._room_changed,
@@ -334,7 +341,9 @@ class Controller(QObject):
     @Slot(str, str)
     def _peer_lost(self, peer: str, reason: str) -> None:
         name = self._names.get(peer, peer[:8])
-        if reason in GOODBYES:
+        if reason == OWN_GOODBYE:
+            pass
+        elif reason in GOODBYES:
             self.record.fault("info", f"{name} {reason}.", peer)
         else:
             self.record.fault("care", f"{name} is lost: {reason}", peer)
@@ -458,6 +467,12 @@ class Controller(QObject):
     def _window_ended(self, number: int, well: bool) -> None:
         text = f"Window {number} was closed." if well else f"Window {number} ended unexpectedly."
         self.record.fault("info" if well else "care", text)
+        progress = self.record.progress
+        if self._mode == "demo" and self.run.under_way and not (progress and progress.begun):
+            sentence = f"{text} The demo needs it to begin. Start the demo again."
+            self._notice("bad", sentence)
+            self.record.fault("bad", sentence)
+            self.run.stop()
         self._report("window")
         self.changed.emit()
 
@@ -467,6 +482,7 @@ class Controller(QObject):
         """With --quit-when-done nobody is there who could put it right."""
         if self._options.quit_when_done and not self._closing:
             log.error("%s", sentence)
+            self.record.state = "failed"
             self._report("failed")
             self.finished.emit(1)
 

@@ -171,7 +171,8 @@ class Record:
     def ended(self, said: FinalModel) -> None:
         """Training ended and the model was tested."""
         self.final = said
-        self.state = "done" if said.complete else "stopped"
+        if self.state != "failed":  # after a failure the last committed weights are saved as well
+            self.state = "done" if said.complete else "stopped"
 
     def predicted(self, said: Prediction) -> None:
         """How the model reads a picture."""

@@ -387,9 +387,7 @@ class Training:
         log.info("training failed: %s", sentence)
         self.leave()
         self._job = None
-        for bucket in range(len(self.numbers)):
-            self.numbers.rewind(bucket)  # what was committed is sound, and can still be tried
-        self.ended = True
+        self._stopping = True  # what was committed is sound: it is tested and saved as after a stop
         self._say(Failed(sentence=sentence))
 
     # -- reporting --
@@ -410,13 +408,13 @@ class Training:
         self._say(
             Progress(
                 phase=status.phase, round=status.round, step=self.local.step_number, epoch=self.local.batches.epoch,
-                round_progress=progress.get(status.phase, 0.0), inside=status.inside, leading=status.leading,
-                leader=status.view.leader, digest=status.digest, waiting_on=status.waiting_on,
-                waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
-                deadline_s=status.deadline_s, quorum=status.quorum,
-                seats=tuple(Seat(peer=s.peer, phase=s.phase, round=s.round) for s in status.roster),
-                fetched=status.fetched, values=self.engine.room.values,
-                steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+                round_progress=progress.get(status.phase, 0.0), begun=self.engine.room.begun, inside=status.inside,
+                leading=status.leading, leader=status.view.leader, digest=status.digest,
+                waiting_on=status.waiting_on, waiting_since_s=status.waiting_since_s, missing=status.missing,
+                left_s=status.left_s, deadline_s=status.deadline_s, quorum=status.quorum,
+                seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
+                fetched=status.fetched, values=self.engine.room.values, steps_per_s=steps,
+                samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
         self._points.clear()

@@ -23,6 +23,7 @@ from desktop.bridge.lifecycle import (
     Leave,
     ListModels,
     Models,
+    Noted,
     Prediction,
     ReadFolders,
     ReadSample,
@@ -84,14 +85,27 @@ class TrainerWorker(QObject):
         try:
             handlers[type(command)](command)
         except PeerloomError as error:
-            self.said.emit(Failed(sentence=error.sentence))
+            self._refuse(command, error.sentence)
         except EndedByForce:
             self._end_by_force()
             return
         except Exception as error:  # whatever it is, the window must hear of it and stay usable
-            log.exception("the trainer failed")
-            self.said.emit(Failed(sentence=f"Training ended with an unexpected error: {error!r}."))
+            log.exception("%s failed", type(command).__name__)
+            self._refuse(command, f"Something unexpected went wrong: {error!r}.")
         self._wake()
+
+    def _refuse(self, command: Command, sentence: str) -> None:
+        """Say what went wrong where it belongs: only a failed Start ends a run."""
+        match command:
+            case Start():
+                self.said.emit(Failed(sentence=sentence))
+            case ReadSample() | ReadFolders():
+                source = ", ".join(command.paths) if isinstance(command, ReadFolders) else "sample"
+                self.said.emit(DataRead(view=task_data.refused(source, sentence)))
+            case TryPicture():
+                self.said.emit(Prediction(picture=b"", name=Path(command.path).name, error=sentence))
+            case _:
+                self.said.emit(Noted(severity="bad", text=sentence))
 
     @Slot()
     def shut_down(self) -> None:

@@ -304,7 +304,7 @@ def test_a_member_that_misses_a_lost_one_tells_the_leader() -> None:
 
 def test_too_few_members_pause_and_go_on_by_themselves() -> None:
     a = leader_in_round("b")
-    assert a.lose("b") == []
+    assert a.lose("b") == [Note("info", "B takes part no more.", "b")]
     assert (a.status.missing, a.status.view) == (1, view("a", 3))
     assert a.trained(10) == []  # its work is kept
 
@@ -318,7 +318,7 @@ def test_too_few_members_pause_and_go_on_by_themselves() -> None:
 
 def test_a_paused_member_says_how_many_are_missing_and_keeps_its_work() -> None:
     b, _ = member_in_exchange("b", "abc", "bc", least=3)
-    assert b.hear("a", Pause(view("ab", 4), 4, 0, D0, 1)) == []
+    assert b.hear("a", Pause(view("ab", 4), 4, 0, D0, 1)) == [Note("info", "C takes part no more.", "c")]
     assert (b.status.missing, b.status.phase) == (1, "idle")
     assert b.hear("a", Announce(view("abc", 5), 5, 1, D0, VALUES)) == [Send("a", Ready(Stamp(1, 1, 5), 10))]
     assert b.status.missing == 0
@@ -362,7 +362,9 @@ def test_the_next_one_takes_over_and_recovers_a_commit_that_was_lost_on_the_way(
     assert finish_exchange(b, its) == [Send("a", Applied(THREE, D1))]
     second = View(SECOND_TERM, 4, ("b", "c"))
     assert b.lose("a") == [
-        Note("care", "A led the rounds and is gone. I lead now.", "a"), Send("c", TakeOver(second))
+        Note("care", "A led the rounds and is gone. I lead now.", "a"),
+        Note("info", "A takes part no more.", "a"),
+        Send("c", TakeOver(second)),
     ]
     assert b.status.waiting_on == ("c",)
     assert b.hear("c", Standing(SECOND_TERM, 1, D1, True)) == [
@@ -398,7 +400,9 @@ def test_the_members_answer_who_takes_over_with_where_they_stand() -> None:
     assert c.lose("a") == []
     second = View(SECOND_TERM, 4, ("b", "c"))
     assert c.hear("b", TakeOver(second)) == [
-        Note("info", "B leads the rounds.", "b"), Send("b", Standing(SECOND_TERM, 1, D1, True))
+        Note("info", "B leads the rounds.", "b"),
+        Note("info", "A takes part no more.", "a"),
+        Send("b", Standing(SECOND_TERM, 1, D1, True)),
     ]
 
 
@@ -419,6 +423,7 @@ def test_a_leader_that_says_nothing_is_taken_for_lost() -> None:
     assert b.wait(2.0) == [
         Note("care", "A leads but has said nothing for a while.", "a"),
         Note("care", "A led the rounds and is gone. I lead now.", "a"),
+        Note("info", "A takes part no more.", "a"),
         Send("c", TakeOver(View(SECOND_TERM, 4, ("b", "c")))),
     ]
 

@@ -24,7 +24,7 @@ class Clock:
 
 def progress(**changes: object) -> Progress:
     values: dict[str, object] = {
-        "phase": "training", "round": 3, "step": 60, "epoch": 1.0, "round_progress": 0.5, "inside": True,
+        "phase": "training", "round": 3, "step": 60, "epoch": 1.0, "round_progress": 0.5, "begun": True, "inside": True,
         "leading": True, "leader": "me", "digest": "d" * 64,
         "seats": (Seat(peer="me", phase="training", round=3), Seat(peer="b", phase="ready", round=3)),
     }

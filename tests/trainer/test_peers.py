@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from desktop.bridge import codec
-from desktop.bridge.lifecycle import FinalModel, Noted
+from desktop.bridge.lifecycle import Failed, FinalModel, Noted
 from desktop.rounds import actions as act
 from desktop.rounds.messages import Contribution, Hello, Refused, SnapshotRequest, Stamp, View
 from desktop.trainer.training import HIGH_WATER, Training
@@ -152,12 +152,19 @@ def test_who_leaves_just_before_training_does_not_train(tmp_path: Path) -> None:
     assert final.digest == training.engine.room.digest
 
 
-def test_after_a_failure_the_model_holds_the_last_committed_weights(tmp_path: Path) -> None:
+def test_after_a_failure_the_last_committed_weights_are_saved(tmp_path: Path) -> None:
     room = Room(tmp_path, 1)
     training = room.trainings["m0"]
     room.run(lambda: training.engine.room.round == 1 and training.local.running)
     training.slice()
     training._fail("It failed.")
+    room.run(lambda: training.ended)
+    said = [type(each) for each in room.said["m0"]]
+    assert said.index(Failed) < said.index(FinalModel)
+    final = room.last("m0", FinalModel)
+    assert isinstance(final, FinalModel)
+    assert not final.complete
+    assert Path(final.path).exists()
     np.testing.assert_array_equal(training.local.flat.numpy(), training.numbers.committed.numpy())
     assert training.left
 
