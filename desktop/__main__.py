@@ -7,7 +7,7 @@ import os
 import sys
 
 from desktop import __version__
-from desktop.errors import PeerloomError
+from desktop.errors import NoDisplayError, PeerloomError
 from desktop.options import Options, help_text, refuse
 
 
@@ -32,10 +32,6 @@ def main() -> int:
         return run(options)
     except PeerloomError as error:
         return refuse(error)
-
-
-class NoDisplayError(PeerloomError):
-    """There is no screen to open a window on. Log in to a desktop, or set QT_QPA_PLATFORM=offscreen."""
 
 
 if __name__ == "__main__":

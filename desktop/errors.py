@@ -61,6 +61,14 @@ class FolderError(PeerloomError):
     """{place} cannot be used as a folder: {why}. Choose another with --profile."""
 
 
+class ReportError(PeerloomError):
+    """The report cannot be written to {place}: {why}. Choose another file."""
+
+
+class NoDisplayError(PeerloomError):
+    """There is no screen to open a window on. Log in to a desktop, or set QT_QPA_PLATFORM=offscreen."""
+
+
 # -- rooms ------------------------------------------------------------------------------------------
 
 
@@ -127,8 +135,8 @@ class SealError(PeerloomError):
 # -- peers ------------------------------------------------------------------------------------------
 
 
-class PacketError(PeerloomError):
-    """A packet could not be used: {why}."""
+class MessageError(PeerloomError):
+    """A message could not be read: {why}."""
 
 
 class NoNetworkError(PeerloomError):
@@ -209,10 +217,6 @@ class TaskError(PeerloomError):
 
 class TrainingError(PeerloomError):
     """Training stopped: {why}. The weights of the last finished round are kept."""
-
-
-class ContributionError(PeerloomError):
-    """A contribution of {peer} was refused: {why}."""
 
 
 class ModelFileError(PeerloomError):

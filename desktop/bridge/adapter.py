@@ -9,23 +9,17 @@ Buffers cross by reference (`Signal(object)`), never by copy. Digests are made a
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from desktop.bridge.transport import Buffer, TransportListener
+from desktop.bridge.transport import Buffer, TransportListener, digest_of
 
 OWN_GOODBYE = "the room was left"  # the reason for losing peers when it was I who went
 
 log = logging.getLogger(__name__)
-
-
-def digest_of(data: Buffer) -> bytes:
-    """Digest of a whole message: BLAKE2b, 16 bytes. Releases the interpreter lock while it runs."""
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class Sender(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from desktop.errors import PeerloomError
+from desktop.errors import MessageError
 from desktop.rounds.messages import ALL, RoundMessage
 
 VERSION = 1
@@ -23,10 +23,6 @@ _KINDS: dict[str, type[RoundMessage]] = {kind.__name__: kind for kind in ALL}
 _ENCODER = msgspec.msgpack.Encoder()
 _ENVELOPE = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
 _DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {name: msgspec.msgpack.Decoder(k) for name, k in _KINDS.items()}
-
-
-class MessageError(PeerloomError):
-    """A message could not be read: {why}."""
 
 
 def reserve(message: RoundMessage, schema: str, size: int) -> tuple[bytearray, memoryview]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
+DIGEST_BYTES = 16
+
+
+def digest_of(data: Buffer) -> bytes:
+    """Digest of a whole message: BLAKE2b. Releases the interpreter lock while it runs."""
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 class TransportListener(Protocol):

@@ -21,6 +21,7 @@ from aiortc import (
 )
 from aiortc.sdp import candidate_from_sdp
 
+from desktop.bridge.transport import digest_of
 from desktop.errors import SignalError
 from desktop.peers import ice
 from desktop.peers.packet import (
@@ -33,7 +34,6 @@ from desktop.peers.packet import (
     Reassembler,
     Short,
     Whole,
-    digest_of,
     short,
     split,
 )

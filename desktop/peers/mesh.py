@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from desktop.bridge.transport import digest_of
 from desktop.errors import (
     AloneError,
     NoNetworkError,
@@ -27,7 +28,7 @@ from desktop.errors import (
 )
 from desktop.peers import ice
 from desktop.peers.link import How, Link, LinkSettings, LinkStats, State
-from desktop.peers.packet import Kind, digest_of
+from desktop.peers.packet import Kind
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ first one; so chunk i belongs at i * payload, whatever arrives first.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import struct
 from collections import OrderedDict
@@ -15,8 +14,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from desktop.bridge.transport import DIGEST_BYTES
+
 VERSION = 1
-DIGEST_BYTES = 16
 MAX_MESSAGE = 2**40  # what the format can say; what a receiver accepts is in Limits
 MAX_PACKET = 256 * 1024
 BYE_BYTES = 512  # the longest reason that a goodbye may carry
@@ -112,11 +112,6 @@ class Limits:
     early_bytes: int = 4 * 2**20
     expire_s: float = 60.0  # without one more packet
     finished: int = 1024  # ids remembered to tell a repeated packet from a new one
-
-
-def digest_of(data: bytes | bytearray | memoryview) -> bytes:
-    """The 16-byte BLAKE2b digest of a message."""
-    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 def short(kind: Kind, message: int = 0, payload: bytes = b"") -> bytes:

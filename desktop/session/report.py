@@ -7,19 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from desktop.errors import PeerloomError
+from desktop.errors import ReportError
 from desktop.state import SessionState
-
-
-class ReportError(PeerloomError):
-    """The report cannot be written to {place}: {why}. Choose another file."""
 
 
 class Report:
     """Appends to a file. Lines are small, so that writing one does not hold the window up."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab")

@@ -28,7 +28,7 @@ from desktop.bridge.lifecycle import (
     Start,
 )
 from desktop.bridge.transport import PeerTransport
-from desktop.errors import PeerloomError, TrainingError
+from desktop.errors import MessageError, PeerloomError, TrainingError
 from desktop.library import store
 from desktop.library.evaluate import evaluate
 from desktop.library.try_image import sample_pictures
@@ -141,7 +141,7 @@ class Training:
     def received(self, peer: str, data: memoryview) -> None:
         try:
             schema, message, payload = codec.decode(data)
-        except codec.MessageError as error:
+        except MessageError as error:
             self._mark(peer, "unreadable", f"{self._name(peer)}: {error.sentence}")
             return
         if schema != self._schema:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,8 +265,3 @@ class TrainerWorker(QObject):
             self.said.emit(Prediction(picture=b"", name=path.name, error=error.sentence))
             return
         self.said.emit(Prediction(picture=picture, name=path.name, confidences=confidences))
-
-
-def torch_must_come_first() -> bool:
-    """Whether torch must be imported before Qt (Windows: their libraries clash the other way round)."""
-    return sys.platform == "win32"

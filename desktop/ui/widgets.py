@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable
 from typing import TypeVar
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -607,8 +607,3 @@ class Empty(QWidget):
             layout.addWidget(action, 0, center)
         layout.addStretch(1)
         self.setLayout(layout)
-
-
-def is_style_change(event: QEvent) -> bool:
-    """Whether colours or fonts of a widget may have changed."""
-    return event.type() in (QEvent.Type.StyleChange, QEvent.Type.PaletteChange, QEvent.Type.FontChange)

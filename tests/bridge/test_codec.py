@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desktop.bridge import codec
-from desktop.bridge.codec import MessageError
+from desktop.errors import MessageError
 from desktop.rounds.messages import ALL, Contribution, Leave, Ready, RoundMessage, Stamp
 from tests.rounds.rubbish import KINDS, MESSAGES
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from desktop.bridge.transport import digest_of
 from desktop.peers.eventloop import LoopLag, WindowEventLoop, make_loop
-from desktop.peers.packet import Kind, digest_of
+from desktop.peers.packet import Kind
 from tests.peers.doubles import close_all, opened_pair
 
 

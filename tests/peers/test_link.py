@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from desktop.bridge.transport import digest_of
 from desktop.errors import SignalError
 from desktop.peers.ice import Servers
 from desktop.peers.link import HIGH_WATER, TRANSITIONS, How, Link, LinkSettings, State
-from desktop.peers.packet import FIRST_HEADER, HEADER, Kind, Limits, digest_of, short, split
+from desktop.peers.packet import FIRST_HEADER, HEADER, Kind, Limits, short, split
 from tests.peers.doubles import QUICK, LinkRecorder, close_all, cut, make_link, opened_pair
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from desktop.bridge.transport import digest_of
 from desktop.errors import NoNetworkError
 from desktop.peers import mesh as mesh_module
 from desktop.peers.link import Link
 from desktop.peers.mesh import SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
-from desktop.peers.packet import Kind, digest_of
+from desktop.peers.packet import Kind
 from tests.peers.doubles import QUICK, HashSealer, Member, Place, Watched, close_members, cut
 
 

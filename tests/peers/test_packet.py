@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desktop.bridge.transport import digest_of
 from desktop.peers import packet
 from desktop.peers.packet import (
     FIELDS,
@@ -24,7 +25,6 @@ from desktop.peers.packet import (
     Reassembler,
     Short,
     Whole,
-    digest_of,
     short,
     split,
 )

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from desktop.bridge.lifecycle import Begun, FinalModel, Point, Progress, RoundCommitted, Seat
+from desktop.errors import ReportError
 from desktop.peers.mesh import LinkRow
 from desktop.session.record import MOST_POINTS, Line, Record
-from desktop.session.report import Report, ReportError
+from desktop.session.report import Report
 from desktop.state import SessionState
 
 
