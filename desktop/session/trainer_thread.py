@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import os
-import sys
-import threading
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
 from desktop.bridge.adapter import PeerPort
 from desktop.bridge.lifecycle import Command
 from desktop.trainer.worker import EndedByForce, TrainerWorker
-
-NICE = 5  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by a third
-
-
-class Thread(QThread):
-    """A QThread that knows its Python thread id, which an exception can be sent to."""
-
-    ident: int = 0
-
-    def run(self) -> None:
-        self.ident = threading.get_ident()
-        if sys.platform == "linux":  # where Qt's own thread priorities do nothing
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        self.exec()
 
 
 class TrainerThread(QObject):
@@ -43,7 +26,7 @@ class TrainerThread(QObject):
         self._begin()
 
     def _begin(self) -> None:
-        self._thread = Thread()
+        self._thread = QThread()
         self._thread.setObjectName("trainer")
         self._worker = TrainerWorker(self._me)
         self._worker.moveToThread(self._thread)
@@ -51,6 +34,7 @@ class TrainerThread(QObject):
         self._worker.said.connect(self._hear)
         self._command.connect(self._worker.do)
         self._quit.connect(self._worker.shut_down)
+        self._thread.started.connect(self._worker.begin)
         self._thread.finished.connect(self._thread_over)
         self._thread.start(QThread.Priority.LowPriority)
 
@@ -74,7 +58,7 @@ class TrainerThread(QObject):
         self._quit.disconnect(worker.shut_down)
         worker.said.disconnect(self._hear)
         worker.transport.leave(self._port)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(EndedByForce))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(EndedByForce))
         thread.quit()
         LEFT_BEHIND.append((thread, worker))  # or Qt would destroy what still runs
         self._begin()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NICE = 5  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by a third
+
 
 class EndedByForce(BaseException):
     """Raised inside the trainer's thread, from outside, when it did not answer Stop in time."""
@@ -66,6 +70,14 @@ class TrainerWorker(QObject):
         self._data: TaskData | None = None
         self._task = ""
         self._training: Training | None = None
+        self.ident = 0  # of the thread, as Python counts; an exception can be sent to it
+
+    @Slot()
+    def begin(self) -> None:
+        """The first thing that runs in the thread."""
+        self.ident = threading.get_ident()
+        if sys.platform == "linux":  # where Qt's own thread priorities do nothing
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
     @Slot(object)
     def do(self, command: Command) -> None:

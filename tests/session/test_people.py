@@ -122,7 +122,7 @@ def test_somebody_alone_trains_stops_and_tries_a_picture(in_house: Run, tmp_path
         await person.click("Stop training")
         await person.until(lambda: state(person).session.state == "stopped", "the stop")
         final = state(person).session.final
-        assert final.model_path in {model.path for model in state(person).models}
+        await person.until(lambda: final.model_path in {model.path for model in state(person).models}, "the model")
         assert 0.5 < final.test_accuracy <= 1.0
         await person.click("Try the model")
         picture = tmp_path / "seven.png"
