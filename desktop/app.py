@@ -88,7 +88,7 @@ class App:
         if self.options.screenshot and not self.pictured:
             self.pictured = True
             self.window.render(self.controller.snapshot())
-            self.window.grab().save(str(self.options.screenshot))
+            self.window.picture().save(str(self.options.screenshot))
 
     def _each_second(self) -> None:
         self._take_lag()

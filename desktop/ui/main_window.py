@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QByteArray, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QSize, Qt, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QDragMoveEvent,
     QDropEvent,
     QKeySequence,
+    QPixmap,
     QResizeEvent,
     QShortcut,
 )
@@ -119,6 +120,11 @@ class MainWindow(QWidget):
         train = self.page("train")
         train.resize(self.stack.size())
         train.grab()  # its first painting is the slow one
+
+    def picture(self) -> QPixmap:
+        """The window as it is drawn, with what was rendered last in its place."""
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)
+        return self.grab()
 
     def allow_close(self) -> None:
         """Everything is shut down: close now."""
