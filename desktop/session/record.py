@@ -82,8 +82,9 @@ class Shares:
     def add(self, peer: str, state: str, now: float) -> None:
         """A member does this now."""
         before, since = self._state.get(peer, (state, now))
-        spent = self._spent.setdefault(peer, {})
-        spent[before] = spent.get(before, 0.0) + (now - self._last.get(peer, now))
+        if before != "done":
+            spent = self._spent.setdefault(peer, {})
+            spent[before] = spent.get(before, 0.0) + (now - self._last.get(peer, now))
         self._last[peer] = now
         if state != before:
             since = now

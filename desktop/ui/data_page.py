@@ -84,7 +84,7 @@ class DataPage(Page):
         layout.addLayout(body, 1)
 
     def show_state(self, state: WindowState) -> None:
-        shown = (state.data, state.task, state.mode)
+        shown = (state.data, state.task, state.mode, state.room)
         if shown == self._shown:
             return
         self._shown = shown
@@ -93,7 +93,7 @@ class DataPage(Page):
         self.sample.setVisible(sample and not (data and data.source == "sample"))
         self.forget.setVisible(data is not None)
         self.go_on.setEnabled(data is not None and data.usable)
-        set_text(self.head.note, self._note(data))
+        set_text(self.head.note, self._note(data, state))
         self._findings.setVisible(data is not None and bool(data.findings))
         self._show_classes(data)
         self._arrange()
@@ -216,8 +216,12 @@ class DataPage(Page):
 
     # -- showing
 
-    def _note(self, data: DataView | None) -> str:
+    def _note(self, data: DataView | None, state: WindowState) -> str:
         if data is None or not data.classes:
+            room = state.room
+            if state.mode == "join" and room is not None and room.state == "joined" and state.task is not None:
+                return self.tr("for {task} in {room}, hosted by {host} · stays on this computer").format(
+                    task=state.task.title, room=room.room, host=room.host)
             return self.tr("stays on this computer")
         pictures = counted(sum(card.count for card in data.classes), self.tr("1 picture"), self.tr("{n} pictures"))
         classes = counted(len(data.classes), self.tr("1 class"), self.tr("{n} classes"))

@@ -142,7 +142,7 @@ class DigestCard(Card):
         """Say who holds what."""
         present = [member for member in session.members if member.state != "lost"]
         same = sum(member.round == session.round for member in present)
-        if not session.digest:
+        if not session.digest or not session.round:
             title, note = self.tr("No round is finished yet"), self.tr("a digest tells when all agree")
         elif len(present) < 2:
             title = self.tr("Your weights")
@@ -151,7 +151,7 @@ class DigestCard(Card):
                 "Both hold the same weights")
         else:
             title = self.tr("{a} of {b} hold the same weights").format(a=same, b=len(present))
-        if session.digest:
+        if session.digest and session.round:
             note = self.tr("round {n} · digest {digest}").format(
                 n=number(session.round), digest=short_digest(session.digest))
         set_text(self.title, title)

@@ -32,7 +32,7 @@ from desktop.intents import (
     TrySample,
     UseSample,
 )
-from desktop.state import DataView, NearbyRoom, TryView, WindowState
+from desktop.state import DataView, NearbyRoom, RoomView, TaskCard, TryView, WindowState
 from desktop.ui.main_window import MainWindow
 from desktop.ui.theme import theme
 from tests.ui import sample_states
@@ -429,3 +429,11 @@ def test_a_model_shows_when_it_was_made_in_this_computers_words() -> None:
     assert here.strftime("%H:%M") in shown
     assert "T" not in shown
     assert moment("the other day") == "the other day"
+
+
+def test_who_has_joined_is_told_for_which_room_the_data_is(window: MainWindow) -> None:
+    room = RoomView(room="maple-otter", host="Calm Lynx", state="joined")
+    task = TaskCard(id="digits", title="Handwritten digits", text="", data="", sample=True)
+    window.render(WindowState(page="data", mode="join", room=room, task=task))
+    note = window.page("data").head.note.text()
+    assert note == "for Handwritten digits in maple-otter, hosted by Calm Lynx · stays on this computer"
