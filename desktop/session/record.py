@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from desktop.bridge.lifecycle import Begun, FinalModel, Point, Prediction, Progress, RoundCommitted, Seat
 from desktop.peers.mesh import LinkRow
 from desktop.state import (
@@ -245,7 +247,6 @@ class Record:
         progress, point, round_ = self.progress, self._last_point, self._round
         me = MemberRow(peer=self._peer, name=base.name, backend=base.backend)
         members = self.members(links, me)
-        present = [member for member in members if member.state != "lost"]
         values: dict[str, object] = {}
         if progress is not None:
             values = dict(
@@ -259,7 +260,7 @@ class Record:
                 seconds_left=self._seconds_left(progress),
             )
         final = self.final
-        return _replaced(
+        return msgspec.structs.replace(
             base, **values,
             peer=self._peer, role="leader" if progress and progress.leading else "member", state=self.state,
             waiting_for=self._waiting_for(progress, members, host), members=members,
@@ -273,7 +274,7 @@ class Record:
             import_gap_ms=self.import_gap_ms,
             final=Final(model_path=final.path, test_accuracy=final.test_accuracy, test_samples=final.test_samples)
             if final else None,
-        ) if present else base
+        )
 
     def _bytes_per_s(self, members: Sequence[MemberRow]) -> float:
         now = self._clock()
@@ -321,8 +322,3 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > 3:
         return f"{names[0]}, {names[1]} and {len(names) - 2} others"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _replaced(base: SessionState, **values: object) -> SessionState:
-    """A copy with other values; unlike `msgspec.structs.replace` it is typed by its result."""
-    return SessionState(**{**{name: getattr(base, name) for name in base.__struct_fields__}, **values})
