@@ -384,7 +384,8 @@ class RoundEngine:
         elif room.leading:
             self.leader.left(peer)
         elif room.inside and able[0] == room.me:
-            room.note("care", f"{room.name(room.view.leader)} led the rounds and is gone. I lead now.", peer)
+            severity = "info" if room.round >= room.values.rounds else "care"
+            room.note(severity, f"{room.name(room.view.leader)} led the rounds and is gone. I lead now.", peer)
             self._absent.clear()
             self.leader.take_over(able)
             self.leader.work()

@@ -51,9 +51,9 @@ class Room:
         return all(version == self.round for version in self.versions)
 
     def enter(self, view: View) -> None:
-        """This is the view from now on. Who is not in it any more is named."""
+        """This is the view from now on. Who is not in it any more is named, unless its link is lost: that is known."""
         for peer in self.view.members:
-            if peer != self.me and peer not in view.members:
+            if peer in self.connected and peer not in view.members:
                 self.note("info", f"{self.name(peer)} takes part no more.", peer)
         self.view = view
         self.newest_term = max(self.newest_term, view.term)

@@ -304,7 +304,7 @@ def test_a_member_that_misses_a_lost_one_tells_the_leader() -> None:
 
 def test_too_few_members_pause_and_go_on_by_themselves() -> None:
     a = leader_in_round("b")
-    assert a.lose("b") == [Note("info", "B takes part no more.", "b")]
+    assert a.lose("b") == []
     assert (a.status.missing, a.status.view) == (1, view("a", 3))
     assert a.trained(10) == []  # its work is kept
 
@@ -362,9 +362,7 @@ def test_the_next_one_takes_over_and_recovers_a_commit_that_was_lost_on_the_way(
     assert finish_exchange(b, its) == [Send("a", Applied(THREE, D1))]
     second = View(SECOND_TERM, 4, ("b", "c"))
     assert b.lose("a") == [
-        Note("care", "A led the rounds and is gone. I lead now.", "a"),
-        Note("info", "A takes part no more.", "a"),
-        Send("c", TakeOver(second)),
+        Note("care", "A led the rounds and is gone. I lead now.", "a"), Send("c", TakeOver(second))
     ]
     assert b.status.waiting_on == ("c",)
     assert b.hear("c", Standing(SECOND_TERM, 1, D1, True)) == [
@@ -400,9 +398,7 @@ def test_the_members_answer_who_takes_over_with_where_they_stand() -> None:
     assert c.lose("a") == []
     second = View(SECOND_TERM, 4, ("b", "c"))
     assert c.hear("b", TakeOver(second)) == [
-        Note("info", "B leads the rounds.", "b"),
-        Note("info", "A takes part no more.", "a"),
-        Send("b", Standing(SECOND_TERM, 1, D1, True)),
+        Note("info", "B leads the rounds.", "b"), Send("b", Standing(SECOND_TERM, 1, D1, True))
     ]
 
 
