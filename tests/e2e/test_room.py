@@ -128,3 +128,24 @@ def test_one_joins_at_round_4(windows: Windows) -> None:
     came = [line["round"] for line in late.report.lines if line["digest"] and line["state"] == "training"]
     assert 4 <= came[0] < 12
     assert late.report.last["step"] >= 150, "it trained at least one round"
+
+
+def test_one_whose_lid_was_closed_is_missed_and_is_back_soon_after(windows: Windows) -> None:
+    host, link = windows.host("--rounds", "80", "--local-steps", "20", "--quit-when-done", members=3)
+    guests = [windows.guest(number, 3, link, "--quit-when-done") for number in (2, 3)]
+    asleep = guests[1]
+    asleep.report.wait(lambda line: line["round"] >= 3, "round 3")
+    name, peer = asleep.report.last["name"], asleep.report.last["peer"]
+    asleep.signal(signal.SIGSTOP)
+    stopped = time.time()
+    host.report.wait(
+        lambda line: any(fault["peer"] == peer and "lost" in fault["text"] for fault in line["faults"]), "it is missed")
+    assert_names_the_lost(host.report, name, peer, stopped)
+    round_ = host.report.last["round"]
+    missed = host.report.wait(lambda line: line["round"] > round_, "the others go on")["round"]
+    asleep.signal(signal.SIGCONT)
+    woken = time.time()
+    back = asleep.report.wait(lambda line: line["round"] > missed and line["state"] == "training", "it is back")
+    assert written_at(back) < woken + 20  # 10 s, and as much for a busy machine
+    assert [window.exit_code() for window in (host, *guests)] == [0, 0, 0]
+    assert_same_weights(host.report, *(guest.report for guest in guests))
