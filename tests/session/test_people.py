@@ -266,3 +266,18 @@ def test_closing_a_window_in_the_middle_of_training_leaves_the_others_training(i
         assert any("closed its window" in line.text for line in state(guest).log)
 
     in_house(story)
+
+
+def test_the_demo_button_trains_in_three_windows_and_closing_ends_them_all(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        person = house.sit_down("--rounds", "3")
+        await person.click("Start the demo")
+        await person.until(lambda: state(person).session.state == "done", "the end of the demo")
+        assert len(state(person).session.members) == 3
+        assert person.controller.windows.running == 2
+        await person.close()
+        assert person.controller.windows.running == 0
+        house.people.remove(person)
+        person.window.deleteLater()
+
+    in_house(story)
