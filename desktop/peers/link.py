@@ -23,7 +23,7 @@ from aiortc.sdp import candidate_from_sdp
 
 from desktop.bridge.transport import digest_of
 from desktop.errors import SignalError
-from desktop.peers import ice, sctp
+from desktop.peers import ice
 from desktop.peers.packet import (
     BYE_BYTES,
     FIRST_HEADER,
@@ -37,6 +37,7 @@ from desktop.peers.packet import (
     short,
     split,
 )
+from desktop.peers.sctp import adjust
 
 log = logging.getLogger(__name__)
 
@@ -232,7 +233,7 @@ class Link:
         self._check_alive()
         connection = self._connection = RTCPeerConnection(configuration)
         channel = self._channel = connection.createDataChannel("link", negotiated=True, id=0)
-        sctp.adjust(connection.sctp)
+        adjust(connection.sctp)
         self._relay_only = configuration.iceTransportPolicy is RTCIceTransportPolicy.RELAY
         if not self._relay_only:
             ice.allow_loopback(connection, only=self._settings.loopback)

@@ -1,7 +1,7 @@
 """Adjustments of aiortc's SCTP that make a link faster; the other end may be plain aiortc or a browser.
 
 aiortc's SCTP is Python, so a link is as fast as little is done for each packet. Each adjustment is a class, explained
-with its source; `adjust` gives them to one connection. They know the inside of aiortc, so `adjust` looks first
+with its source; `adjust` gives it to one connection. It knows the inside of aiortc, so `adjust` looks first
 whether it is the inside they know; if not, the connection stays as it is, and the log says so.
 """
 
@@ -10,40 +10,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
+import aiortc
 from aiortc import RTCSctpTransport
-from aiortc.rtcsctptransport import (
-    SCTP_DATA_LAST_FRAG,
-    USERDATA_MAX_LENGTH,
-    DataChunk,
-    SackChunk,
-    tsn_plus_one,
-)
+
+if TYPE_CHECKING:
+    from aiortc.rtcsctptransport import DataChunk
 
 log = logging.getLogger(__name__)
 
 KNOWN = "1.16."  # versions of aiortc that begin so
-SHAPE: dict[str, tuple[str, ...]] = {  # methods that are replaced or called, and their parameters
-    "_mark_received": ("self", "tsn"),
+SHAPE: dict[str, tuple[str, ...]] = {  # methods that are replaced, and their parameters
     "_receive_data_chunk": ("self", "chunk"),
-    "_receive_sack_chunk": ("self", "chunk"),
     "_send_sack": ("self",),
-    "_t3_expired": ("self",),
-    "_t3_start": ("self",),
-    "_transmit": ("self",),
-    "_send_chunk": ("self", "chunk"),
-    "_flight_size_increase": ("self", "chunk"),
-    "_get_inbound_stream": ("self", "stream_id"),
-    "_receive": ("self", "stream_id", "pp_id", "data"),
-    "_reset_deferred_streams": ("self",),
 }
-INSIDE = (
-    "_advertised_rwnd", "_association_state", "_cwnd", "_fast_recovery_exit", "_flight_size", "_forward_tsn_chunk",
-    "_last_received_tsn", "_loop", "_outbound_queue", "_reconfig_deferred", "_sack_duplicates", "_sack_misordered",
-    "_sack_needed", "_sent_queue", "_t3_handle",
-)
+INSIDE = ("_association_state", "_sack_duplicates", "_sack_misordered", "_sack_needed")
 
 SACK_DELAY_S = 0.2  # RFC 9260 section 6.2: within 200 ms
 SACK_IMMEDIATELY = 0x08  # RFC 9260 section 3.3.1: the I bit, with which a sender asks for no delay
@@ -75,7 +57,7 @@ class FewerAcknowledgements(RTCSctpTransport):
         self._sack_owed = True
         self._sack_needed = False
         if self._sack_timer is None:
-            self._sack_timer = self._loop.call_later(SACK_DELAY_S, self._sack_due)
+            self._sack_timer = asyncio.get_running_loop().call_later(SACK_DELAY_S, self._sack_due)
 
     def _sack_due(self) -> None:
         """At most 200 ms after a packet: the timer may have been started for an earlier one."""
@@ -96,73 +78,13 @@ class FewerAcknowledgements(RTCSctpTransport):
         await super()._receive_data_chunk(chunk)
 
 
-class NoRescans(RTCSctpTransport):
-    """What came in order, and what was not lost, is not searched again for each packet.
-
-    aiortc looks through all received fragments of a message for each one that comes, and through all chunks on their
-    way for some to send again. The result is the same: a message ends with its last fragment (RFC 9260 section 6.9),
-    and chunks are marked for sending again only by a SACK with gaps (7.2.4) or by the timer T3 (6.3.3).
-    """
-
-    _marked = False  # chunks may be marked for sending again
-
-    def _mark_received(self, tsn: int) -> bool:
-        if not self._sack_misordered and not self._sack_duplicates and tsn == tsn_plus_one(self._last_received_tsn):
-            self._last_received_tsn = tsn
-            return False
-        return super()._mark_received(tsn)
-
-    async def _receive_data_chunk(self, chunk: DataChunk) -> None:
-        self._sack_needed = True
-        if self._mark_received(chunk.tsn):
-            return
-        stream = self._get_inbound_stream(chunk.stream_id)
-        stream.add_chunk(chunk)
-        self._advertised_rwnd -= len(chunk.user_data)
-        if chunk.flags & SCTP_DATA_LAST_FRAG or stream.reassembly[-1] is not chunk:
-            for message in stream.pop_messages():
-                self._advertised_rwnd += len(message[2])
-                await self._receive(*message)
-        await self._reset_deferred_streams()
-
-    async def _receive_sack_chunk(self, chunk: SackChunk) -> None:
-        self._marked = self._marked or bool(chunk.gaps)
-        await super()._receive_sack_chunk(chunk)
-
-    def _t3_expired(self) -> None:
-        self._marked = True
-        super()._t3_expired()
-
-    async def _transmit(self) -> None:
-        if self._marked or self._forward_tsn_chunk is not None:
-            await super()._transmit()
-            self._marked = any(chunk._retransmit for chunk in self._sent_queue)
-            return
-        # The rest of aiortc's, as it is.
-        burst = (4 if self._fast_recovery_exit is None else 2) * USERDATA_MAX_LENGTH
-        cwnd = min(self._flight_size + burst, self._cwnd)
-        while self._outbound_queue and self._flight_size < cwnd:
-            chunk = self._outbound_queue.popleft()
-            self._sent_queue.append(chunk)
-            self._flight_size_increase(chunk)
-            chunk._sent_count += 1
-            chunk._sent_time = time.time()
-            await self._send_chunk(chunk)
-            if not self._t3_handle:
-                self._t3_start()
-
-
-class Adjusted(FewerAcknowledgements, NoRescans):
-    """All of them."""
-
-
-def adjust(sctp: RTCSctpTransport | None, adjusted: type[RTCSctpTransport] = Adjusted) -> bool:
+def adjust(sctp: RTCSctpTransport | None) -> bool:
     """Adjust a connection's SCTP before it starts. False: aiortc is not as known here, and it stays plain."""
     why = _unknown(sctp)
     if sctp is None or why:
         log.info("SCTP stays as aiortc has it: %s", why)
         return False
-    sctp.__class__ = adjusted
+    sctp.__class__ = FewerAcknowledgements
     return True
 
 
@@ -170,8 +92,8 @@ def _unknown(sctp: RTCSctpTransport | None) -> str:
     """What is not as known; empty if all is."""
     if type(sctp) is not RTCSctpTransport:
         return f"{type(sctp).__name__} is not aiortc's"
-    if not (has := version("aiortc")).startswith(KNOWN):
-        return f"version {has} of aiortc"
+    if not aiortc.__version__.startswith(KNOWN):
+        return f"version {aiortc.__version__} of aiortc"
     for name, parameters in SHAPE.items():
         method = getattr(RTCSctpTransport, name, None)
         if method is None or tuple(inspect.signature(method).parameters) != parameters:
