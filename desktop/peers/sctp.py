@@ -1,8 +1,8 @@
 """Adjustments of aiortc's SCTP that make a link faster; the other end may be plain aiortc or a browser.
 
-aiortc's SCTP is Python, so a link is as fast as little is done for each packet. Each adjustment is a class, explained
-with its source; `adjust` gives it to one connection. It knows the inside of aiortc, so `adjust` looks first
-whether it is the inside they know; if not, the connection stays as it is, and the log says so.
+aiortc's SCTP is Python, so a link is as fast as little is done for each packet. An adjustment is a class, explained
+with its source; `adjust` gives it to one connection. As it builds on the inside of aiortc, `adjust` looks first whether
+that is the inside it was written for; if not, the connection stays as it is, and the log says so.
 """
 
 from __future__ import annotations
