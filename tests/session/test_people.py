@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from desktop.intents import AddData, GoTo, Start, TryImage
+from desktop.intents import AddData, GoTo, Start, TryImage, TrySample
 from tests.session.conftest import House, Person
 
 Run = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
@@ -127,10 +127,13 @@ def test_somebody_alone_trains_stops_and_tries_a_picture(in_house: Run, tmp_path
         await person.click("Try the model")
         picture = tmp_path / "seven.png"
         picture.write_bytes(state(person).try_.samples[7])
+        person.controller.intend(TrySample(7))
+        await person.until(lambda: "“7”" in state(person).try_.picture_name, "a reading of the held-out picture")
+        read = state(person).try_.confidences
         person.controller.intend(TryImage(str(picture)))
-        await person.until(lambda: bool(state(person).try_.confidences), "a reading")
+        await person.until(lambda: state(person).try_.picture_name == "seven.png", "a reading of the file")
         shown = state(person).try_.confidences
-        assert shown[0].name == "7"
+        assert shown[0].name == read[0].name  # the same picture is read alike, whichever way it came
         assert sum(each.value for each in shown) == pytest.approx(1.0, abs=1e-3)
 
     in_house(story)
