@@ -43,7 +43,7 @@ class App:
     """One window with all that belongs to it."""
 
     def __init__(self, options: Options, settings: Settings, folders: Folders, loop: asyncio.AbstractEventLoop) -> None:
-        self.options, self.settings, self.loop = options, settings, loop
+        self.options, self.settings = options, settings
         self.exit_code = 0
         self.pictured = False
         self.closing = asyncio.Event()
@@ -62,6 +62,7 @@ class App:
         self.controller.changed.connect(self._render_soon)
         self.controller.finished.connect(self._finished)
         self.controller.theme_changed.connect(self.window.set_theme)
+        self.controller.torch_ready.connect(self._torch_is_here)
         self.render_timer = _timer(RENDER_MS, self._render, repeat=False)
         self.live_timer = _timer(RENDER_MS * 5, self._render_soon)
         self.report_timer = _timer(REPORT_MS, self._each_second)
@@ -87,7 +88,6 @@ class App:
         """When training has ended and everyone is still there; else when the window closes."""
         if self.options.screenshot and not self.pictured:
             self.pictured = True
-            self.window.render(self.controller.snapshot())
             self.window.picture().save(str(self.options.screenshot))
 
     def _each_second(self) -> None:
@@ -118,7 +118,6 @@ class App:
         self.lag.start()
         await asyncio.sleep(FIRST_PAINT_S)  # then the libraries that take long
         self.window.warm_up()
-        self._when_torch_is_here()
         await self.browser.open()
         self.controller.begin()
         self.live_timer.start()
@@ -127,18 +126,10 @@ class App:
         await self._shut_down()
         return self.exit_code
 
-    def _when_torch_is_here(self) -> None:
-        from desktop.bridge.lifecycle import TorchReady
-
-        def heard(said: object) -> None:
-            if isinstance(said, TorchReady):
-                self._torch_is_here()
-
-        self.trainer.said.connect(heard)
-
     async def _shut_down(self) -> None:
         self._take_lag()
         self.lag.stop()
+        self._render()
         self._take_picture()
         self.controller.changed.disconnect(self._render_soon)
         for timer in (self.render_timer, self.live_timer, self.report_timer):
@@ -204,7 +195,7 @@ def _loop_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 
 def _log_to(folders: Folders, settings: Settings) -> None:
     handler = logging.handlers.RotatingFileHandler(folders.log / "peerloom.log", maxBytes=1_000_000, backupCount=3,
-                                                   encoding="utf-8", delay=True)  # fmt: skip
+                                                   encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
     sys.excepthook = lambda kind, error, trace: log.error("not caught", exc_info=(kind, error, trace))

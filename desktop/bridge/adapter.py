@@ -40,7 +40,6 @@ class PeerPort(QObject):
     arrived = Signal(str, object, object)
     acknowledged = Signal(str, int)
     faulted = Signal(str, str, str)  # severity, text, peer: for the window
-    moved = Signal()  # something happened to a peer: the window may look
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,12 +51,10 @@ class PeerPort(QObject):
     def peer_connected(self, peer: str, info: Any) -> None:
         self._open[peer] = info.name
         self.connected.emit(peer, info.name)
-        self.moved.emit()
 
     def peer_lost(self, peer: str, reason: str) -> None:
         self._open.pop(peer, None)
         self.lost.emit(peer, reason)
-        self.moved.emit()
 
     def received(self, peer: str, data: memoryview | bytearray, digest: bytes) -> None:
         self.arrived.emit(peer, data, digest)

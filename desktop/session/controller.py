@@ -31,7 +31,7 @@ from desktop.session.setup import Setup
 from desktop.session.trainer_thread import TrainerThread
 from desktop.session.windows import Windows
 from desktop.settings import Settings, cores
-from desktop.state import ModelRow, NearbyRoom, Notice, SessionState, WindowState
+from desktop.state import ModelRow, NearbyRoom, Notice, SessionState, SettingRow, WindowState
 from desktop.tasks.builtin import TASKS, card
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 LEAST_LINGER_S = 1.5  # a window that closes by itself shows its end state at least this long,
 MOST_LINGER_S = 12.0  # and waits at most this long for the others to end as well
 GOODBYES = ("left the room", "closed its window", "was ended by force")
+CARDS = tuple(card(spec) for spec in TASKS.values())
 FIRST_ANSWERS = 30  # tenths of a second within which a nearby room should have answered
 
 
@@ -48,6 +49,7 @@ class Controller(QObject):
     changed = Signal()  # there is another snapshot
     finished = Signal(int)  # with --quit-when-done: everything has ended, with this exit code
     theme_changed = Signal(str)
+    torch_ready = Signal()
 
     def __init__(
         self,
@@ -195,6 +197,7 @@ class Controller(QObject):
 
     def _torch_ready(self, said: life.TorchReady) -> None:
         self._backends = said.backends
+        self.torch_ready.emit()
         self.room.backend = said.backends[-1] if self._options.backend == "auto" else self._options.backend
         self._go_on()
 
@@ -544,6 +547,12 @@ class Controller(QObject):
         if key == "theme":
             self.theme_changed.emit(self._settings.theme)
 
+    def _setting_rows(self) -> tuple[SettingRow, ...]:
+        return tuple(
+            msgspec.structs.replace(row, error=self._refused_settings.get(row.key, ""))
+            for row in self._settings.rows()
+        )
+
     def _notice(self, severity: str, text: str) -> None:
         number = 1 + max((notice.id for notice in self._notices), default=0)
         self._notices = [*self._notices[-9:], Notice(id=number, severity=severity, text=text)]
@@ -573,14 +582,11 @@ class Controller(QObject):
         """All that the window shows."""
         why = self.why_not_start()
         spec = self.setup.spec
-        rows = tuple(
-            msgspec.structs.replace(row, error=self._refused_settings.get(row.key, ""))
-            for row in self._settings.rows()
-        )
+        rows = self._setting_rows() if self._page == "settings" else ()
         return WindowState(
             page=self._page, mode=self._mode, done=self._done(), name=self._settings.name,
             device=f"{self.room.backend.upper()} · {self._settings.cpu_share} of {cores()} cores",
-            addresses=self.addresses, ready=bool(self._backends), tasks=tuple(card(each) for each in TASKS.values()),
+            addresses=self.addresses, ready=bool(self._backends), tasks=CARDS,
             task=card(spec) if spec else None, values=self.setup.values, data=self.setup.data, room=self.room.view,
             nearby=self._nearby, can_start=not why, why_not_start=why, session=self.session(),
             curves=self.record.curves(), try_=self.record.try_view(), models=self._models, settings=rows,

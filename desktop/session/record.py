@@ -52,9 +52,11 @@ class Line:
         self._points: list[tuple[float, float]] = []
         self._every = 1
         self._seen = 0
+        self._curve: Curve | None = None  # of the points as they are: the window asks ten times a second
 
     def add(self, x: float, y: float) -> None:
         """One more point, or another value for one of the last few."""
+        self._curve = None
         for place in range(len(self._points) - 1, max(-1, len(self._points) - 10), -1):
             if self._points[place][0] == x:
                 self._points[place] = (x, y)
@@ -70,7 +72,9 @@ class Line:
 
     def curve(self) -> Curve:
         """The points as a snapshot."""
-        return Curve(x=tuple(x for x, _ in self._points), y=tuple(y for _, y in self._points))
+        if self._curve is None:
+            self._curve = Curve(x=tuple(x for x, _ in self._points), y=tuple(y for _, y in self._points))
+        return self._curve
 
 
 class Shares:

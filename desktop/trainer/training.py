@@ -387,6 +387,7 @@ class Training:
         log.info("training failed: %s", sentence)
         self.leave()
         self._job = None
+        self.ended = self._stopping  # it failed while ending: not once more
         self._stopping = True  # what was committed is sound: it is tested and saved as after a stop
         self._say(Failed(sentence=sentence))
 

@@ -41,14 +41,19 @@ def decode(payload: object, count: int, precision: str) -> torch.Tensor:
     expected = size(count, precision)
     if len(payload) != expected:
         raise ValueError(f"it has {len(payload)} bytes, {expected} were expected")
-    if not count:
+    numbers = trusted(payload, precision)
+    if not bool(torch.isfinite(numbers).all()):
+        raise ValueError("it holds numbers that are not finite")
+    return numbers
+
+
+def trusted(payload: memoryview | bytearray | bytes, precision: str) -> torch.Tensor:
+    """float32 from a payload that `decode` has accepted before, or that `encode` has written."""
+    if not len(payload):
         return torch.zeros(0)
     if memoryview(payload).readonly:
         payload = bytearray(payload)  # torch wants a buffer that may be written
-    numbers = torch.frombuffer(payload, dtype=WIRE[precision])
-    if not bool(torch.isfinite(numbers).all()):
-        raise ValueError("it holds numbers that are not finite")
-    return numbers.to(torch.float32)
+    return torch.frombuffer(payload, dtype=WIRE[precision]).to(torch.float32)
 
 
 def view(numbers: torch.Tensor) -> memoryview:
