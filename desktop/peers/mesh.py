@@ -29,6 +29,7 @@ from desktop.errors import (
 from desktop.peers import ice
 from desktop.peers.link import How, Link, LinkSettings, LinkStats, State
 from desktop.peers.packet import Kind
+from desktop.rooms.rendezvous import Rendezvous
 
 log = logging.getLogger(__name__)
 
@@ -114,29 +115,6 @@ class Sealer(Protocol):
 
     def open(self, sender: str, sealed: bytes) -> bytes:
         """Raises a PeerloomError when it was altered, is too old, or was seen before."""
-
-
-class RendezvousListener(Protocol):
-    """What a rendezvous calls, on the loop."""
-
-    def peer_seen(self, peer: str) -> None: ...
-
-    def peer_gone(self, peer: str) -> None: ...
-
-    def signal(self, sender: str, payload: bytes) -> None: ...
-
-    def closed(self, reason: str) -> None: ...
-
-
-class Rendezvous(Protocol):
-    """A place where members find each other. `subscribe` tells the listener of everyone who is there."""
-
-    @property
-    def peers(self) -> frozenset[str]: ...
-
-    def subscribe(self, listener: RendezvousListener) -> None: ...
-
-    def send(self, to: str, payload: bytes) -> bool: ...
 
 
 # -- what members say to each other -------------------------------------------------------------------

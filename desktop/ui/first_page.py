@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from desktop.intents import BeginJoin, BeginRoom, SetSetting, TrainAlone, TryDemo
 from desktop.state import NearbyRoom, WindowState
 from desktop.ui.formats import counted
 from desktop.ui.theme import theme
-from desktop.ui.widgets import Card, ElidedLabel, NameEdit, Page, button, clear, column, label, row
+from desktop.ui.widgets import ElidedLabel, NameEdit, Page, button, choice_card, clear, column, label, row
 
 _MOST_NEARBY = 3
+
+
+def _card(title: str, text: str, action: QPushButton) -> QWidget:
+    return choice_card(title, text, action, height=182)
 
 
 class FirstPage(Page):
@@ -53,26 +57,16 @@ class FirstPage(Page):
         self.join = button(self.tr("Join…"), lambda: self.send(BeginJoin()), name=self.tr("Join a room…"))
         self.alone = button(self.tr("Train…"), lambda: self.send(TrainAlone()), name=self.tr("Train alone…"))
         return row(
-            self._card(self.tr("Try the demo"), self.tr("Three windows on this computer train a model that reads "
+            _card(self.tr("Try the demo"), self.tr("Three windows on this computer train a model that reads "
                        "handwritten digits. Nothing leaves it. One minute."), self.demo),
-            self._card(self.tr("Start a room"), self.tr("Choose what to learn, drop your data in, invite others by "
+            _card(self.tr("Start a room"), self.tr("Choose what to learn, drop your data in, invite others by "
                        "link, QR or code."), self.room),
-            self._card(self.tr("Join a room"), self.tr("Paste a link, read a code over the phone, or pick one "
+            _card(self.tr("Join a room"), self.tr("Paste a link, read a code over the phone, or pick one "
                        "nearby."), self.join),
-            self._card(self.tr("Train alone"), self.tr("The same, without anyone else. You can open a room later."),
+            _card(self.tr("Train alone"), self.tr("The same, without anyone else. You can open a room later."),
                        self.alone),
             spacing=14,
         )  # fmt: skip
-
-    def _card(self, title: str, text: str, action: QPushButton) -> QWidget:
-        card = Card(padding=18, spacing=6)
-        card.setMinimumHeight(theme.px(182))
-        words = label(text, "text", wrap=True)
-        words.setAlignment(Qt.AlignmentFlag.AlignTop)
-        card.body.addWidget(label(title, "emphasis"))
-        card.body.addWidget(words, 1)
-        card.body.addWidget(action)
-        return card
 
     def _name_line(self) -> QBoxLayout:
         self.name = NameEdit(self.tr("Your name in rooms"))

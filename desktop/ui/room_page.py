@@ -20,6 +20,7 @@ from desktop.ui.widgets import (
     TitleLine,
     WholeBox,
     button,
+    choice_card,
     clear,
     column,
     field,
@@ -124,14 +125,7 @@ class _ChooseFace(QWidget):
         )
         cards = row(spacing=14)
         for title, text, action in ways:
-            card = Card(padding=18, spacing=6)
-            card.setMinimumHeight(theme.px(150))
-            words = label(text, "text", wrap=True)
-            words.setAlignment(Qt.AlignmentFlag.AlignTop)
-            card.body.addWidget(label(title, "emphasis"))
-            card.body.addWidget(words, 1)
-            card.body.addWidget(action)
-            cards.addWidget(card, 1)
+            cards.addWidget(choice_card(title, text, action, height=150), 1)
         self.setLayout(column(cards, 1))
 
 

@@ -607,3 +607,15 @@ class Empty(QWidget):
             layout.addWidget(action, 0, center)
         layout.addStretch(1)
         self.setLayout(layout)
+
+
+def choice_card(title: str, text: str, action: QWidget, *, height: int) -> Card:
+    """One of several ways to go on: what it is called, what it means, and the button; at least `height` high."""
+    card = Card(padding=18, spacing=6)
+    card.setMinimumHeight(theme.px(height))
+    words = label(text, "text", wrap=True)
+    words.setAlignment(Qt.AlignmentFlag.AlignTop)
+    card.body.addWidget(label(title, "emphasis"))
+    card.body.addWidget(words, 1)
+    card.body.addWidget(action)
+    return card

@@ -13,8 +13,9 @@ from typing import Any
 from desktop.errors import PeerloomError
 from desktop.peers.ice import Servers
 from desktop.peers.link import How, Link, LinkSettings
-from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo, RendezvousListener
+from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo
 from desktop.peers.packet import Kind
+from desktop.rooms.rendezvous import RendezvousListener
 
 QUICK: dict[str, Any] = {"heartbeat_s": 0.2, "silent_s": 1.0, "open_s": 8.0, "drain_s": 2.0, "loopback": True}
 
