@@ -19,6 +19,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from desktop.bridge.adapter import PeerPort
+from desktop.garbage import GuiCollector
 from desktop.intents import Quit
 from desktop.options import Options
 from desktop.paths import Folders
@@ -49,6 +50,7 @@ class App:
         self.closing = asyncio.Event()
         me = secrets.token_hex(16)
         report = Report(options.report) if options.report else None  # refused before anything runs
+        self.collector = GuiCollector()  # before there is a second thread
         self.port = PeerPort()
         self.trainer = TrainerThread(me, self.port)
         self.controller = Controller(me, options, settings, folders, self.port, self.trainer, report)
@@ -104,6 +106,7 @@ class App:
 
     def _torch_is_here(self) -> None:
         """Loop lag counts from here on; the one gap of the import is reported apart."""
+        self.collector.settle()
         self.controller.record.import_gap_ms = round(self.lag.max, 1)
         self.lag.reset()
 
@@ -136,6 +139,7 @@ class App:
             timer.stop()
         self.window.intent.disconnect(self._intend)
         await asyncio.gather(self.controller.shut_down(), self.browser.close())
+        self.collector.stop()
         self.window.allow_close()
 
 

@@ -43,6 +43,11 @@ ALLOWED_THREADS = {
 }
 
 
+# As in the program: garbage with QObjects in it must not be collected by another thread (see desktop/garbage.py).
+gc.disable()
+FULL_COLLECTION = 50  # tests
+
+
 def pytest_unconfigure() -> None:
     HOME.cleanup()
 
@@ -165,6 +170,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
     result = yield
+    gc.disable()  # a window that was closed has switched it on
+    gc.collect(2 if gc.get_count()[2] > FULL_COLLECTION else 1)
     prefixes = (*ALLOWED_THREADS, *(mark.args[0] for mark in item.iter_markers("allow_thread")))
     new = [thread for thread in threading.enumerate()
            if thread not in item.stash[THREADS] and not thread.name.startswith(prefixes)]
