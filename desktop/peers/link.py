@@ -1,61 +1,37 @@
-"""One peer: a WebRTC connection with one data channel, made a link by queues, acknowledgements and a heartbeat."""
+"""One peer: a control lane and those beside it, made a link by a hello, a heartbeat, and a pump that fills them."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable
 from enum import Enum
-from pathlib import PurePath
 from typing import Any, Protocol
 
 import msgspec
-from aiortc import (
-    RTCDataChannel,
-    RTCIceTransportPolicy,
-    RTCPeerConnection,
-    RTCSessionDescription,
-)
-from aiortc.sdp import candidate_from_sdp
 
 from desktop.bridge.transport import digest_of
-from desktop.errors import SignalError
 from desktop.peers import ice
-from desktop.peers.packet import (
-    BYE_BYTES,
-    FIRST_HEADER,
-    MAX_PACKET,
-    Kind,
-    Limits,
-    Problem,
-    Reassembler,
-    Short,
-    Whole,
-    short,
-    split,
-)
-from desktop.peers.sctp import adjust
+from desktop.peers.direct import Identity
+from desktop.peers.lane import Lane
+from desktop.peers.lanes import MEASURE_S, Lanes
+from desktop.peers.packet import BYE_BYTES, Kind, Limits, Problem, Short, Whole, short
+from desktop.peers.transfer import Acknowledged, Progress, Transfer
+from desktop.peers.via import ViaLane
+from desktop.peers.webrtc import WebRtcLane
 
 log = logging.getLogger(__name__)
 
-LOW_WATER = 64 * 1024  # bytes in aiortc's buffer at which it is filled again
-HIGH_WATER = 256 * 1024  # and up to which: no control message waits behind more than this
-PACKETS_PER_SLICE = 2  # handed to aiortc before the event loop gets its turn
+PACKETS_PER_SLICE = 2  # handed to lanes before the event loop gets its turn
 FAREWELL_S = 1.0  # how long a goodbye may take to be heard
-GATHER_S = 2.0  # how long closing waits for candidates that are being gathered
-CLOSE_S = 5.0  # how long aiortc may take to close
-QUEUED_REPLIES = 10_000  # acknowledgements and pongs waiting for a peer that sends but does not read
-EARLY_PACKETS = 64  # packets that overtook the opening of the channel
-MIN_PACKET = 2 * FIRST_HEADER.size
+CONFIRM_S = 0.05  # how long a packet may wait to be confirmed
+QUEUED_REPLIES = 10_000  # pongs waiting for a peer that sends but does not read
 
 
 class State(Enum):
     """See the diagram at `Link`."""
 
-    NEW = "new"
     CONNECTING = "connecting"
     OPEN = "open"
     CLOSING = "closing"
@@ -63,7 +39,6 @@ class State(Enum):
 
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.NEW: frozenset((State.CONNECTING, State.CLOSED)),
     State.CONNECTING: frozenset((State.OPEN, State.CLOSED)),
     State.OPEN: frozenset((State.CLOSING, State.CLOSED)),
     State.CLOSING: frozenset((State.CLOSED,)),
@@ -79,6 +54,7 @@ class How(Enum):
     LOST = "lost"  # silent, or gone without a goodbye
     UNREACHED = "unreached"  # never opened
     BROKE = "broke"  # the peer broke the protocol
+    REPLACED = "replaced"  # a better link to the same peer goes on with its messages
 
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +66,8 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 10.0
     packet_size: int = 64 * 1024
     loopback: bool = False  # 127.0.0.1 only
+    direct: bool = True  # try a TLS lane where both ends are in one network
+    lanes: int = 8  # WebRTC lanes, at most
     limits: Limits = Limits()
 
 
@@ -97,11 +75,13 @@ class LinkStats(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a link at one moment."""
 
     path: ice.Path = ice.Path()
+    lanes: dict[str, int] = {}  # open ones by kind
     rtt_ms: float | None = None
     sent_bytes: int = 0
     received_bytes: int = 0
     last_seen_s: float = 0.0
     unsent_bytes: int = 0
+    progress: tuple[Progress, ...] = ()
     gathered: dict[str, int] = {}
     remote_candidates: int = 0
 
@@ -109,26 +89,16 @@ class LinkStats(msgspec.Struct, frozen=True, kw_only=True):
 class LinkEvents(Protocol):
     """What a link tells, on the loop. `link_closed` comes exactly once and last."""
 
-    def link_opened(self, link: Link) -> None: ...
+    def link_hello(self, link: Link, hello: bytes) -> None:
+        """The peer's first word. Answer with `begin` or `drop`."""
 
     def link_closed(self, link: Link, how: How, reason: str) -> None: ...
 
-    def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
-        """A whole message. The digest of a ROOM message has been checked, that of a TRAINER message has not."""
+    def link_message(self, link: Link, message: Whole) -> None:
+        """A whole message. The digest of a ROOM message has been checked, that of a TRAINER message has not:
+        for it, `link.taken` is to be called."""
 
     def link_sent(self, link: Link, token: int) -> None: ...
-
-    def link_failed(self, link: Link, token: int, reason: str) -> None: ...
-
-    def link_unsent(self, link: Link, size: int) -> None: ...
-
-
-@dataclass(slots=True)
-class _Outgoing:
-    """A message handed over and not acknowledged yet. The mesh's own have no token and are not counted."""
-
-    token: int | None
-    size: int
 
 
 class Link:
@@ -136,199 +106,113 @@ class Link:
 
     ::
 
-        NEW --offer/answer--> CONNECTING --channel open--> OPEN --close--> CLOSING
-         |                        |                          |                |
-         |          15 s, failed, | close     bye, silent 8 s,|   drained and  | 10 s, bye,
-         | close                  v           broken packet, v     bye heard, v silent 8 s
-         +--------------------> CLOSED <-----------------------------------------+
+        CONNECTING --lane open, hello both ways, begin--> OPEN --close--> CLOSING
+            |                                              |                |
+            | 15 s, failed, close    bye, silent 8 s, lane |    drained and | 10 s, bye,
+            v                        gone, broken packet   v      bye heard v silent 8 s
+            +------------------------------------------> CLOSED <-----------+
 
-    On entering CLOSED: what is not acknowledged fails, `link_closed` is emitted, then aiortc is taken down in the
-    background; `close()` returns when that is done.
+    Its messages are in a `Transfer`, which it is given at `begin` and does not own: when the link ends, what is not
+    acknowledged waits there for the next link to this peer. On entering CLOSED `link_closed` is emitted, then the
+    lanes are taken down in the background; `close()` returns when that is done.
     """
 
     def __init__(
         self,
         peer: str,
+        attempt: str,
         events: LinkEvents,
         settings: LinkSettings,
-        servers: ice.Servers,
         clock: Callable[[], float],
+        hello: Callable[[], bytes],
     ) -> None:
         self.peer = peer
-        self.state = State.NEW
-        self.offline = False  # no candidate that another computer could reach, though one was wanted
+        self.attempt = attempt
+        self.state = State.CONNECTING
+        self.control: WebRtcLane | ViaLane | None = None
+        self.transfer: Transfer | None = None
         self._events = events
         self._settings = settings
-        self._servers = servers
         self._clock = clock
+        self._hello = hello
         self._loop = asyncio.get_running_loop()
-        self._connection: RTCPeerConnection | None = None
-        self._channel: RTCDataChannel | None = None
-        self._candidates: list[tuple[str, str]] = []  # came before the remote description
-        self._remote_known = False
-        self._relay_only = False
-        self._description_lock = asyncio.Lock()
-        self._packet_size = settings.packet_size
-        self._reassembler = Reassembler(settings.limits, clock)
-        self._control: deque[Iterator[bytes]] = deque()
-        self._bulk: deque[Iterator[bytes]] = deque()
-        self._outgoing: dict[int, _Outgoing] = {}
-        self._next_message = 0
-        self._early: list[bytes | str] = []
+        self._lanes: Lanes | None = None
+        self._turn = 0  # which bulk lane is next
+        self._own: deque[bytes] = deque()  # hello, pings, pongs, goodbye: before everything else
+        self._heard_hello = False
         self._pump_due = False
-        self._unsent = 0
-        self._unsent_due = False
         self._timers: dict[str, asyncio.Handle] = {}
         self._silence = 0.0  # seconds of a running loop without a packet from the peer
         self._last_tick = self._last_ping = self._last_seen = clock()
         self._pings: tuple[int, float] = (0, 0.0)  # number and time of the last ping
         self._rtt_s: float | None = None
         self._sent_bytes = self._received_bytes = 0
+        self._measured: tuple[float, int] = (0.0, 0)  # when, and the bytes confirmed by then
+        self._busy = False  # there was always bulk to send since then
+        self._confirmed: dict[int, tuple[int, float]] = {}  # by lane: bytes confirmed, since when no more
         self._close_reason = ""
-        self._channel_closed = asyncio.Event()
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        _keep_transport_errors_quiet(self._loop)
+
+    def connect(self, control: WebRtcLane | ViaLane) -> None:
+        """Have this lane for the control lane; it is opened by whoever signals. Its events come here."""
+        self.control = control
+        self._later("open", self._settings.open_s, self._end, How.UNREACHED,
+                    f"no answer within {self._settings.open_s:g} s")
 
     # -- opening ------------------------------------------------------------------------------------
 
-    async def offer(self) -> str:
-        """Begin, and give the description for the peer. Raises SignalError when the link is closed meanwhile."""
-        connection = await self._begin()
-        async with self._describing("cannot be made"):
-            await connection.setLocalDescription()
-        return self._local_description(connection)
-
-    async def answer(self, offer: str) -> str:
-        """Begin with the peer's offer, and give the answer. Raises SignalError when the offer cannot be used."""
-        connection = await self._begin()
-        await self._take_description(connection, "offer", offer)
-        async with self._describing("cannot be answered"):
-            await connection.setLocalDescription()
-        return self._local_description(connection)
-
-    async def accept(self, answer: str) -> None:
-        """Take the peer's answer; a repeated one is ignored. Raises SignalError when it cannot be used."""
-        if self._connection is None or self.state is not State.CONNECTING or self._remote_known:
-            return
-        await self._take_description(self._connection, "answer", answer)
-
-    async def add_candidate(self, line: str, mid: str = "0") -> None:
-        """Take a remote candidate ("candidate:..." or without that word). It waits for the description if that has
-        not come; an empty one is skipped; one that cannot be read is logged."""
-        line = line.strip().removeprefix("candidate:")
-        if not line or self.state not in (State.NEW, State.CONNECTING):
-            return
-        if not self._remote_known:
-            if len(self._candidates) < 100:  # as many as ICE would check
-                self._candidates.append((line, mid))
-            return
-        await self._add_now(line, mid)
-
-    async def _begin(self) -> RTCPeerConnection:
-        self._to(State.CONNECTING)
-        self._later("open", self._settings.open_s, self._end, How.UNREACHED,
-                    f"no answer within {self._settings.open_s:g} s")
-        configuration = await self._servers.configuration()
-        self._check_alive()
-        connection = self._connection = RTCPeerConnection(configuration)
-        channel = self._channel = connection.createDataChannel("link", negotiated=True, id=0)
-        adjust(connection.sctp)
-        self._relay_only = configuration.iceTransportPolicy is RTCIceTransportPolicy.RELAY
-        if not self._relay_only:
-            ice.allow_loopback(connection, only=self._settings.loopback)
-        channel.bufferedAmountLowThreshold = LOW_WATER
-        channel.on("open", self._guarded(self._opened))
-        channel.on("message", self._guarded(self._received))
-        channel.on("bufferedamountlow", self._guarded(self._wake))
-        channel.on("close", self._guarded(self._closed_by_transport))
-        connection.on("connectionstatechange", self._guarded(self._connection_changed))
-        return connection
-
-    async def _take_description(self, connection: RTCPeerConnection, kind: str, sdp: str) -> None:
-        plain, named = ice.hold_back_names(sdp)
-        takes = ice.max_message_size(sdp) or MAX_PACKET
-        self._packet_size = min(self._settings.packet_size, takes, MAX_PACKET)
-        async with self._describing("cannot be used"):
-            if "\nm=application " not in plain:
-                raise ValueError("no data channel in it")
-            if not named and "\na=candidate:" not in plain and "\na=end-of-candidates" in plain:
-                raise ValueError("no network address in it")
-            if self._packet_size < MIN_PACKET:
-                raise ValueError(f"packets of {self._packet_size} bytes are too small")
-            await connection.setRemoteDescription(RTCSessionDescription(sdp=plain, type=kind))
-        self._remote_known = True
-        waiting, self._candidates = self._candidates, []
-        for line, mid in waiting:
-            await self._add_now(line, mid)
-        if named:
-            self._spawn(self._add_named(connection, named))
-
-    async def _add_named(self, connection: RTCPeerConnection, lines: list[str]) -> None:
-        """Candidates whose address must be looked up on the LAN: aside, as each may take a second."""
-        await asyncio.gather(*(self._add_now(line, "0") for line in lines))
-        with contextlib.suppress(Exception):
-            await connection.addIceCandidate(None)
-
-    async def _add_now(self, line: str, mid: str) -> None:
-        try:
-            candidate = candidate_from_sdp(line)
-            candidate.sdpMid = mid
-            if self._connection is not None:
-                await self._connection.addIceCandidate(candidate)
-        except Exception as error:  # aiortc raises whatever its parser meets; one candidate less is no disaster
-            log.info("%s: a candidate could not be used: %r", self.peer, error)
-
-    def _local_description(self, connection: RTCPeerConnection) -> str:
-        self._check_alive()
-        self.offline = ice.is_offline(connection) and not (self._relay_only or self._settings.loopback)
-        if not ice.gathered(connection):  # aiortc would stay "new" for ever, without an event
-            self._end(How.UNREACHED, "no relay gave an address" if self._relay_only else "no network address")
-            self._check_alive()
-        return str(connection.localDescription.sdp)
-
-    @contextlib.asynccontextmanager
-    async def _describing(self, what: str) -> AsyncIterator[None]:
-        """aiortc's parser and state checks raise many kinds of errors on what a peer sends: all become one.
-
-        The lock lets `_take_down` wait: aioice would go on opening sockets on a connection that is closed already.
-        """
-        async with self._description_lock:
-            try:
-                yield
-            except Exception as error:
-                log.info("%s: description %s", self.peer, what, exc_info=True)
-                self._end(How.UNREACHED, f"its description {what}")
-                raise SignalError(peer=self.peer, why=f"the description {what} ({error})") from error
-        self._check_alive()
-
-    def _check_alive(self) -> None:
+    def lane_opened(self, lane: Lane) -> None:
+        """LaneEvents."""
         if self.state is State.CLOSED:
-            raise SignalError(peer=self.peer, why=f"the link was closed ({self._close_reason})")
+            lane.close(self._close_reason)
+        elif lane is self.control:
+            self._own.append(short(Kind.HELLO, payload=self._hello()))
+            self._wake()
+        elif self.transfer is not None and self._lanes is not None:
+            self.transfer.attach(lane.number, lane.window)
+            self._lanes.opened(lane)
+            self._wake()
 
-    def _opened(self) -> None:
-        if self.state is not State.CONNECTING:
+    def begin(
+        self, transfer: Transfer, servers: ice.Servers, *, first: bool, identity: Identity | None, certificate: bytes
+    ) -> None:
+        """The hello was good: messages may pass. `first`: this side has the smaller id. `certificate`: the peer's."""
+        if self.state is not State.CONNECTING or self.control is None:
             return
         self._to(State.OPEN)
         self._cancel("open")
+        self.transfer = transfer
+        transfer.attach(self.control.number, self.control.window)
+        settings = self._settings
+        self._lanes = Lanes(
+            self.peer, self, servers, self._say_of_lanes, self.control, first=first, most=settings.lanes,
+            open_s=settings.open_s, loopback=settings.loopback,
+            identity=identity if settings.direct else None, certificate=certificate,
+        )
         self._silence = 0.0
         self._last_tick = self._last_ping = self._last_seen = self._clock()
+        self._measured = (self._last_tick, transfer.confirmed_bytes)
         self._tick()
-        self._events.link_opened(self)
-        early, self._early = self._early, []
-        for data in early:
-            self._received(data)
+        self._lanes.start()
+        self._wake()
 
-    def _connection_changed(self) -> None:
-        if self._connection is not None and self._connection.connectionState in ("failed", "closed"):
-            self._closed_by_transport()
+    def _say_of_lanes(self, data: bytes) -> None:
+        if self.transfer is not None:
+            self.transfer.send(Kind.LINK, data, digest_of(data))
+            self._wake()
 
-    def _closed_by_transport(self) -> None:
-        self._channel_closed.set()
-        if self.state is State.CONNECTING:
-            self._end(How.UNREACHED, "the connection could not be set up")
-        elif self.state in (State.OPEN, State.CLOSING):
-            self._end(How.LOST, "the connection ended without a goodbye")
+    def lane_closed(self, lane: Lane, reason: str) -> None:
+        """LaneEvents."""
+        if lane is self.control:
+            self._end(How.UNREACHED if self.state is State.CONNECTING else How.LOST, reason)
+            return
+        if self._lanes is not None:
+            self._lanes.closed(lane)
+        if self.transfer is not None:
+            self.transfer.detach(lane.number)
+            self._confirmed.pop(lane.number, None)
+        self._wake()
 
     # -- sending ------------------------------------------------------------------------------------
 
@@ -341,113 +225,138 @@ class Link:
         bulk: bool = False,
         token: int | None = None,
     ) -> None:
-        """Hand over a message; never blocks. `link_sent` or `link_failed` follows when there is a token.
+        """Hand over a message; never blocks. `link_sent` follows when there is a token, over this link or a later one.
 
-        Control messages go before bulk ones, also between the packets of a bulk message.
+        Control messages go before bulk ones, also between the packets of a bulk message. ValueError when it cannot be
+        sent at all.
         """
-        if self.state is not State.OPEN:
-            self._fail_soon(token, f"the link is {self.state.value}")
-            return
-        message = self._new_message()
-        try:
-            packets = split(kind, message, data, digest, self._packet_size)
-        except (ValueError, TypeError) as error:
-            self._fail_soon(token, str(error))
-            return
-        size = memoryview(data).nbytes if token is not None else 0
-        self._outgoing[message] = _Outgoing(token, size)
-        (self._bulk if bulk else self._control).append(packets)
-        self._count_unsent(size)
+        if self.transfer is None or self.state is not State.OPEN:
+            raise ValueError(f"the link is {self.state.value}")
+        self.transfer.send(kind, data, digest, bulk=bulk, token=token)
         self._wake()
 
-    def _new_message(self) -> int:
-        while True:  # ends: far fewer than 2^32 can be on their way
-            self._next_message = (self._next_message + 1) % 2**32
-            if self._next_message not in self._outgoing:
-                return self._next_message
-
-    def _fail_soon(self, token: int | None, reason: str) -> None:
-        if token is not None:
-            self._loop.call_soon(self._events.link_failed, self, token, reason)
+    def taken(self, message: int) -> None:
+        """This program has taken a whole message: acknowledge it."""
+        if self.transfer is not None:
+            self.transfer.taken(message)
+            self._wake()
 
     def _say(self, kind: Kind, message: int = 0, payload: bytes = b"") -> None:
-        if len(self._control) > QUEUED_REPLIES:
+        if len(self._own) > QUEUED_REPLIES:
             self._end(How.BROKE, "it sends without reading")
             return
-        self._control.append(iter((short(kind, message, payload),)))
+        self._own.append(short(kind, message, payload))
         self._wake()
 
     def _wake(self) -> None:
         """Let the pump run in the next turn of the loop. Never at once: this is called from within aiortc."""
-        if not self._pump_due and self.state in (State.OPEN, State.CLOSING):
+        if not self._pump_due and self.state is not State.CLOSED:
             self._pump_due = True
             self._loop.call_soon(self._pump)
 
-    def _pump(self) -> None:
-        """Fill aiortc's buffer up to the high-water mark, a slice at a time. `bufferedamountlow` calls again."""
-        self._pump_due = False
-        channel = self._channel
-        for _ in range(PACKETS_PER_SLICE):
-            if channel is None or channel.readyState != "open" or channel.bufferedAmount >= HIGH_WATER:
-                return
-            packet = self._next_packet()
-            if packet is None:
-                return
-            channel.send(packet)
-            self._sent_bytes += len(packet)
+    def lane_writable(self, lane: Lane) -> None:
+        """LaneEvents."""
         self._wake()
 
-    def _next_packet(self) -> bytes | None:
-        for queue in (self._control, self._bulk):
-            while queue:
-                packet = next(queue[0], None)
-                if packet is not None:
-                    return packet
-                queue.popleft()
-        return None
+    def _pump(self) -> None:
+        """Fill the lanes up to their high-water marks, a slice at a time; `lane_writable` calls again."""
+        self._pump_due = False
+        for _ in range(PACKETS_PER_SLICE):
+            if self.state is State.CLOSED or not self._send_one():
+                return
+        self._wake()
 
-    def _count_unsent(self, change: int) -> None:
-        self._unsent += change
-        if change and not self._unsent_due:
-            self._unsent_due = True
-            self._loop.call_soon(self._tell_unsent)
+    def _send_one(self) -> bool:
+        """One packet on its way: control first, then bulk, the lanes in turn."""
+        control, transfer = self.control, self.transfer
+        if control is not None and control.writable:
+            packet = self._own.popleft() if self._own else None
+            if packet is None and transfer is not None:
+                packet = transfer.next_packet(control.number, control=True, bulk=False)
+            if packet is not None:
+                self._put(control, packet)
+                return True
+        if transfer is None or self._lanes is None:
+            return False
+        bulk = self._lanes.bulk
+        lanes = [*self._lanes.open.values(), *([control] if control is not None else [])]
+        for step in range(len(lanes)):
+            lane = lanes[(self._turn + step) % len(lanes)]
+            if not lane.writable:
+                continue
+            packet = transfer.next_packet(lane.number, control=False, bulk=lane in bulk)
+            if packet is not None:
+                self._turn = (self._turn + step + 1) % len(lanes)
+                self._put(lane, packet)
+                return True
+        return False
 
-    def _tell_unsent(self) -> None:
-        self._unsent_due = False
-        self._events.link_unsent(self, self._unsent)
+    def _put(self, lane: Lane, packet: bytes) -> None:
+        lane.send(packet)
+        self._sent_bytes += len(packet)
 
     # -- receiving ----------------------------------------------------------------------------------
 
-    def _received(self, data: bytes | str) -> None:
-        self._received_bytes += len(data)
+    def lane_packet(self, lane: Lane, packet: bytes | memoryview) -> None:
+        """LaneEvents."""
+        self._received_bytes += len(packet)
         self._silence = 0.0
         self._last_seen = self._clock()
-        if self.state is State.CONNECTING and len(self._early) < EARLY_PACKETS:
-            self._early.append(data)
-        if self.state not in (State.OPEN, State.CLOSING):
+        if self.state is State.CLOSED:
             return
-        if isinstance(data, str):
-            self._broken("text instead of a packet")
-            return
-        event = self._reassembler.receive(data)
+        if not self._heard_hello:
+            self._take_hello(packet)
+        elif self.transfer is not None:
+            self._take(self.transfer.receive(lane.number, packet))
+
+    def _take_hello(self, packet: bytes | memoryview) -> None:
+        """The first packet must be a hello; nothing else is looked at before."""
+        event = Transfer("", self._settings.packet_size, self._settings.limits, self._clock).receive(0, packet)
+        if isinstance(event, Short) and event.kind is Kind.HELLO:
+            self._heard_hello = True
+            self._events.link_hello(self, event.payload)
+        elif isinstance(event, Short) and event.kind is Kind.BYE:
+            self._take(event)
+        else:
+            self._broken(event.why if isinstance(event, Problem) else "a message before the hello")
+
+    def _take(self, event: object) -> None:
         if isinstance(event, Whole):
             self._whole(event)
         elif isinstance(event, Short):
             self._short(event)
+        elif isinstance(event, Acknowledged):
+            if event.token is not None:
+                self._events.link_sent(self, event.token)
+            self._say_goodbye_when_drained()
         elif isinstance(event, Problem):
             self._broken(event.why)
+        if self.transfer is not None and self.transfer.owes_got and "confirm" not in self._timers:
+            self._later("confirm", CONFIRM_S, self._confirm)
+        self._wake()  # a packet may have confirmed others, or wait to be confirmed
 
-    def _whole(self, event: Whole) -> None:
-        if event.kind is Kind.ROOM and digest_of(event.data) != event.digest:
-            self._broken(f"message {event.message} does not match its digest")
+    def _confirm(self) -> None:
+        del self._timers["confirm"]
+        if self.transfer is not None:
+            self.transfer.hurry()
+            self._wake()
+
+    def _whole(self, message: Whole) -> None:
+        if message.kind is Kind.TRAINER:
+            self._events.link_message(self, message)
             return
-        self._say(Kind.ACK, event.message)
-        self._events.link_message(self, event.kind, event.data, event.digest)
+        if digest_of(message.data) != message.digest:
+            self._broken(f"message {message.message} does not match its digest")
+            return
+        self.taken(message.message)
+        if message.kind is Kind.LINK:
+            if self._lanes is not None and (wrong := self._lanes.heard(message.data)):
+                self._broken(wrong)
+        else:
+            self._events.link_message(self, message)
 
     def _short(self, event: Short) -> None:
-        if event.kind is Kind.ACK:
-            self._acknowledged(event.message)
-        elif event.kind is Kind.PING:
+        if event.kind is Kind.PING:
             self._say(Kind.PONG, event.message)
         elif event.kind is Kind.PONG:
             number, at = self._pings
@@ -456,16 +365,8 @@ class Link:
                 self._rtt_s = rtt if self._rtt_s is None else 0.75 * self._rtt_s + 0.25 * rtt
         elif event.kind is Kind.BYE:
             self._end(How.LEFT, event.payload.decode("utf-8", "replace") or "goodbye")
-
-    def _acknowledged(self, message: int) -> None:
-        outgoing = self._outgoing.pop(message, None)
-        if outgoing is None:
-            self._broken(f"an acknowledgement for message {message}, which is not on its way")
-            return
-        self._count_unsent(-outgoing.size)
-        if outgoing.token is not None:
-            self._events.link_sent(self, outgoing.token)
-        self._say_goodbye_when_drained()
+        elif event.kind is Kind.HELLO:
+            self._broken("a second hello")
 
     def _broken(self, why: str) -> None:
         self._end(How.BROKE, why, goodbye=f"the protocol was broken: {why}")
@@ -488,11 +389,32 @@ class Link:
             self._last_ping = now
             self._pings = ((self._pings[0] + 1) % 2**32, now)
             self._say(Kind.PING, self._pings[0])
-        problems = self._reassembler.expire()
-        if problems:
+        assert self.transfer is not None
+        if problems := self.transfer.expire():
             self._broken(problems[0].why)
             return
+        self._measure(now)
         self._later("tick", step, self._tick)
+
+    def _measure(self, now: float) -> None:
+        """What the lanes carry: how many pay is decided by it, and one that carries nothing any more is closed."""
+        transfer, lanes = self.transfer, self._lanes
+        assert transfer is not None
+        assert lanes is not None
+        self._busy = self._busy and transfer.has_bulk()
+        since, before = self._measured
+        if now - since < MEASURE_S:
+            return
+        confirmed = transfer.confirmed_bytes
+        lanes.measured(now, (confirmed - before) / (now - since), busy=self._busy, rtt_s=self._rtt_s)
+        self._measured, self._busy = (now, confirmed), transfer.has_bulk()
+        for lane in list(lanes.open.values()):
+            count = transfer.confirmed(lane.number)
+            known, at = self._confirmed.get(lane.number, (-1, now))
+            if count != known or not transfer.unconfirmed(lane.number):
+                self._confirmed[lane.number] = (count, now)
+            elif now - at > self._settings.silent_s:
+                lane.close(f"it carried nothing for {self._settings.silent_s:g} s")
 
     # -- closing ------------------------------------------------------------------------------------
 
@@ -503,7 +425,7 @@ class Link:
             self._close_reason = reason
             self._later("drain", self._settings.drain_s, self._end, How.OURS, reason)
             self._say_goodbye_when_drained()
-        elif self.state in (State.NEW, State.CONNECTING):
+        elif self.state is State.CONNECTING:
             self._end(How.OURS, reason)
         await self._ended.wait()
 
@@ -511,8 +433,13 @@ class Link:
         """Close at once: nothing more is sent but a goodbye, nothing more is taken. `close()` waits for the end."""
         self._end(How.OURS, reason, goodbye=reason)
 
+    def replace(self) -> None:
+        """Close at once and without a word: another link to this peer goes on with the messages."""
+        self._end(How.REPLACED, "a better way was found")
+
     def _say_goodbye_when_drained(self) -> None:
-        if self.state is not State.CLOSING or self._outgoing or "farewell" in self._timers:
+        transfer = self.transfer
+        if self.state is not State.CLOSING or transfer is None or transfer.outstanding or "farewell" in self._timers:
             return
         # The peer closes its end when it hears this, which ends ours; it may also have gone by now.
         self._say(Kind.BYE, payload=_reason_bytes(self._close_reason))
@@ -528,64 +455,61 @@ class Link:
         self._close_reason = reason
         for name in list(self._timers):
             self._cancel(name)
-        for queue in (self._control, self._bulk, self._early):
-            queue.clear()
-        self._reassembler.clear()
-        outgoing, self._outgoing = self._outgoing, {}
-        for each in outgoing.values():
-            self._count_unsent(-each.size)
-            if each.token is not None:
-                self._events.link_failed(self, each.token, reason)
+        self._own.clear()
+        control, lanes, transfer = self.control, self._lanes, self.transfer
+        linger_s = 0.0
+        if goodbye and not said_goodbye and control is not None:
+            control.send(short(Kind.BYE, payload=_reason_bytes(goodbye)))
+            linger_s = FAREWELL_S
+        if lanes is not None:
+            lanes.close(reason)
+        if transfer is not None and control is not None:
+            transfer.detach(control.number)
+        if control is not None:
+            control.close(reason, linger_s=linger_s)
         self._events.link_closed(self, how, reason)
-        self._spawn(self._take_down("" if said_goodbye else goodbye))
+        self._spawn(self._take_down())
 
-    async def _take_down(self, goodbye: str) -> None:
-        """Close aiortc's side, and wait until nothing of it runs any more."""
+    async def _take_down(self) -> None:
         try:
-            channel, connection = self._channel, self._connection
-            if goodbye and channel is not None and channel.readyState == "open":
-                channel.send(short(Kind.BYE, payload=_reason_bytes(goodbye)))
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._channel_closed.wait(), FAREWELL_S)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._description_lock.acquire(), GATHER_S)
-            if connection is not None:
-                tasks = _tasks_of(connection)
-                await asyncio.wait_for(connection.close(), CLOSE_S)
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    await asyncio.wait(tasks, timeout=CLOSE_S)
-        except Exception as error:  # the peer is gone; there is nobody to whom this would matter
-            log.info("%s: closing: %r", self.peer, error)
+            if self._lanes is not None:
+                await self._lanes.ended()
+            if self.control is not None:
+                await self.control.ended()
         finally:
             self._ended.set()
 
     # -- small things -------------------------------------------------------------------------------
 
+    @property
+    def through(self) -> str:
+        """The member between; "" when there is none."""
+        return self.control.through if isinstance(self.control, ViaLane) else ""
+
+    @property
+    def offline(self) -> bool:
+        """No candidate that another computer could reach, though one was wanted."""
+        return isinstance(self.control, WebRtcLane) and self.control.offline
+
     def stats(self) -> LinkStats:
         """Facts for the members table."""
-        alive = self._connection is not None and self.state is not State.CLOSED
+        webrtc = self.control if isinstance(self.control, WebRtcLane) else None
+        transfer = self.transfer
+        kinds = Counter(lane.kind for lane in self._lanes.open.values()) if self._lanes is not None else Counter()
+        if self.control is not None and self.transfer is not None:
+            kinds[self.control.kind] += 1
         return LinkStats(
-            path=ice.chosen_path(self._connection) if alive and self._connection else ice.Path(),
+            path=webrtc.path if webrtc else ice.Path(),
+            lanes=dict(kinds),
             rtt_ms=None if self._rtt_s is None else self._rtt_s * 1000,
             sent_bytes=self._sent_bytes,
             received_bytes=self._received_bytes,
             last_seen_s=max(0.0, self._clock() - self._last_seen),
-            unsent_bytes=self._unsent,
-            gathered=ice.gathered(self._connection) if alive and self._connection else {},
-            remote_candidates=ice.remote_candidates(self._connection) if alive and self._connection else 0,
+            unsent_bytes=transfer.unsent if transfer else 0,
+            progress=transfer.progress() if transfer else (),
+            gathered=webrtc.gathered if webrtc else {},
+            remote_candidates=webrtc.remote_candidates if webrtc else 0,
         )
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes that wait inside aiortc; at most HIGH_WATER and one packet."""
-        return self._channel.bufferedAmount if self._channel is not None else 0
-
-    @property
-    def packet_size(self) -> int:
-        """The packet size agreed on; before the remote description the one wished for."""
-        return self._packet_size
 
     def _to(self, state: State) -> None:
         if state not in TRANSITIONS[self.state]:
@@ -606,62 +530,6 @@ class Link:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _guarded(self, handler: Callable[..., None]) -> Callable[..., None]:
-        """An exception in a handler would end aiortc's receiving task, and the link with it, unexplained."""
-
-        def call(*arguments: Any) -> None:
-            try:
-                handler(*arguments)
-            except Exception as error:
-                self._loop.call_exception_handler({"message": f"link to {self.peer}", "exception": error})
-
-        return call
-
 
 def _reason_bytes(reason: str) -> bytes:
     return reason.encode()[:BYE_BYTES]
-
-
-def _tasks_of(connection: RTCPeerConnection) -> list[asyncio.Task[Any]]:
-    """What runs in the background for this connection: aiortc and aioice end some of their tasks late, or never."""
-    sctp = connection.sctp
-    parts: list[Any] = [connection]
-    if sctp is not None:
-        transport = sctp.transport.transport
-        parts += [sctp, sctp.transport, transport, transport.iceGatherer, getattr(transport, "_connection", None)]
-    owners = {id(part) for part in parts}
-    found = []
-    for task in asyncio.all_tasks():
-        frame = getattr(task.get_coro(), "cr_frame", None)
-        names = frame.f_locals if frame is not None else {}
-        if not owners.isdisjoint((id(names.get("self")), id(getattr(names.get("protocol"), "receiver", None)))):
-            found.append(task)
-    return found
-
-
-def _keep_transport_errors_quiet(loop: asyncio.AbstractEventLoop) -> None:
-    """Errors in the background tasks of aiortc and aioice go to the log alone.
-
-    After a peer's death these tasks fail with ConnectionError and the like; nobody awaits them, so asyncio would
-    report each to the loop's handler, which shows errors to people. The link itself learns of the death by its
-    heartbeat and by the channel's events. All else goes to the handler that was there before.
-    """
-    before = loop.get_exception_handler()
-    if getattr(before, "of_links", False):
-        return
-
-    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if _is_of_transport(context.get("task") or context.get("future")):
-            log.info("in the transport: %s: %r", context.get("message"), context.get("exception"))
-        elif before is not None:
-            before(loop, context)
-        else:
-            loop.default_exception_handler(context)
-
-    handle.of_links = True  # type: ignore[attr-defined]
-    loop.set_exception_handler(handle)
-
-
-def _is_of_transport(task: object) -> bool:
-    code = getattr(task.get_coro(), "cr_code", None) if isinstance(task, asyncio.Task) else None
-    return code is not None and not {"aiortc", "aioice"}.isdisjoint(PurePath(code.co_filename).parts)
