@@ -87,7 +87,7 @@ class _Outgoing:
     opened: set[int] = field(default_factory=set)  # lanes on which its long header went
 
     @property
-    def confirmed(self) -> bool:
+    def all_confirmed(self) -> bool:
         return self.away == 0 and self.fresh == self.cut.count
 
 
@@ -156,27 +156,31 @@ class Transfer:
             self._probe()
 
     def detach(self, lane: int) -> None:
-        """A lane died, or was replaced: what it did not confirm is sent again. An unknown lane: nothing."""
-        gone = self._lanes.pop(lane, None)
-        if gone is None:
+        """A lane died, or was replaced: what it did not confirm is sent again. The control lane takes the whole link
+        with it, and so all lanes. An unknown lane: nothing."""
+        if lane not in self._lanes:
             return
         if lane == CONTROL_LANE:
             self._drop_link_messages()
+        for number in list(self._lanes) if lane == CONTROL_LANE else [lane]:
+            self._send_again(self._lanes.pop(number))
+            for it in self._outgoing.values():
+                it.opened.discard(number)  # which may be used again
+        if not self._lanes:
+            self._dark_since = self._clock()
+
+    def _send_again(self, gone: _Lane) -> None:
         for queue in (self._control, self._bulk):
             queue.again.extendleft(reversed([
                 (message, chunk)
                 for message, chunk, _ in gone.away
                 if (it := self._outgoing.get(message)) is not None and self._queue(it) is queue
             ]))
-        for it in self._outgoing.values():
-            it.opened.discard(lane)  # the number may be used again
-        if not self._lanes:
-            self._dark_since = self._clock()
 
     def _probe(self) -> None:
         """The ACKs of messages that the peer has all of may have died with the last link: ask for them."""
         for message, it in self._outgoing.items():
-            if it.confirmed:
+            if it.all_confirmed:
                 it.away += 1
                 self._queue(it).again.append((message, 0))
 
@@ -351,7 +355,7 @@ class Transfer:
             if (it := self._outgoing.get(message)) is not None:
                 it.away -= 1
                 it.done = min(it.done + size, len(it.cut.view))  # a probe confirms what was confirmed
-                if it.confirmed:
+                if it.all_confirmed:
                     self._begun.pop(message, None)
         return None
 
