@@ -28,6 +28,9 @@ class Sender(Protocol):
     def send(self, peer: str, data: Buffer, digest: bytes, *, bulk: bool, token: int) -> None:
         """Hand a message over."""
 
+    def taken(self, receipt: Any) -> None:
+        """The trainer has the message that came with this receipt."""
+
     def drop(self, peer: str, reason: str) -> None:
         """End the link to a peer that broke the protocol."""
 
@@ -37,7 +40,7 @@ class PeerPort(QObject):
 
     connected = Signal(str, str)
     lost = Signal(str, str)
-    arrived = Signal(str, object, object)
+    arrived = Signal(str, object, object, object)
     acknowledged = Signal(str, int)
     faulted = Signal(str, str, str)  # severity, text, peer: for the window
 
@@ -56,8 +59,8 @@ class PeerPort(QObject):
         self._open.pop(peer, None)
         self.lost.emit(peer, reason)
 
-    def received(self, peer: str, data: memoryview | bytearray, digest: bytes) -> None:
-        self.arrived.emit(peer, data, digest)
+    def received(self, peer: str, data: memoryview | bytearray, digest: bytes, receipt: Any) -> None:
+        self.arrived.emit(peer, data, digest, receipt)
 
     def sent(self, peer: str, token: int) -> None:
         self.acknowledged.emit(peer, token)
@@ -65,9 +68,6 @@ class PeerPort(QObject):
     def failed(self, peer: str, token: int, reason: str) -> None:
         log.info("message %d to %s failed: %s", token, peer, reason)
         self.acknowledged.emit(peer, token)
-
-    def unsent(self, peer: str, size: int) -> None:
-        """The trainer's half counts by itself what is not acknowledged."""
 
     def fault(self, severity: str, text: str, peer: str) -> None:
         self.faulted.emit(severity, text, peer)
@@ -81,6 +81,12 @@ class PeerPort(QObject):
             self.mesh.send(peer, data, digest, bulk=bulk, token=token)
         else:
             self.acknowledged.emit(peer, token)
+
+    @Slot(object)
+    def taken(self, receipt: object) -> None:
+        """The trainer's half has a message: the peer may send more."""
+        if self.mesh is not None:
+            self.mesh.taken(receipt)
 
     @Slot(str, str)
     def drop(self, peer: str, reason: str) -> None:
@@ -100,6 +106,7 @@ class QtTransport(QObject):
     """Trainer-thread half: a `PeerTransport`."""
 
     outgoing = Signal(str, object, object, bool, int)
+    took = Signal(object)
     broken = Signal(str, str)
 
     def __init__(self, me: str, woken: Callable[[], None]) -> None:
@@ -127,6 +134,7 @@ class QtTransport(QObject):
         port.arrived.connect(self._on_arrived)
         port.acknowledged.connect(self._on_acknowledged)
         self.outgoing.connect(port.send)
+        self.took.connect(port.taken)
         self.broken.connect(port.drop)
 
     def leave(self, port: PeerPort) -> None:
@@ -136,6 +144,7 @@ class QtTransport(QObject):
         port.arrived.disconnect(self._on_arrived)
         port.acknowledged.disconnect(self._on_acknowledged)
         self.outgoing.disconnect(port.send)
+        self.took.disconnect(port.taken)
         self.broken.disconnect(port.drop)
 
     def listen(self, listener: TransportListener | None) -> None:
@@ -167,13 +176,15 @@ class QtTransport(QObject):
             self._listener.peer_lost(peer, reason)
         self._woken()
 
-    @Slot(str, object, object)
-    def _on_arrived(self, peer: str, data: memoryview | bytearray, digest: bytes) -> None:
+    @Slot(str, object, object, object)
+    def _on_arrived(self, peer: str, data: memoryview | bytearray, digest: bytes, receipt: object) -> None:
         if digest_of(data) != digest:
             self.broken.emit(peer, "a message came with a wrong digest")
-        elif self._listener and peer in self._peers:
+            return
+        if self._listener and peer in self._peers:
             self._listener.received(peer, memoryview(data))
             self._woken()
+        self.took.emit(receipt)
 
     @Slot(str, int)
     def _on_acknowledged(self, peer: str, token: int) -> None:

@@ -1,4 +1,4 @@
-"""What every lane of a link is: packets to one peer, in order, by one way. WebRTC, TLS on the LAN, or through a member."""
+"""What every lane of a link is: packets to one peer, in order, by one way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class LaneEvents(Protocol):
 
 
 class Lane(Protocol):
-    """An ordered way for packets, both directions. What was sent may be lost when it closes, and only then."""
+    """An ordered way for packets, both directions: WebRTC, TLS on the LAN, or through another member.
+
+    What was sent may be lost when it closes, and only then.
+    """
 
     kind: str  # "webrtc" | "tls" | "via"
     number: int  # within its link; 0 is the control lane

@@ -149,7 +149,7 @@ class Lanes:
 
     @property
     def bulk(self) -> list[Lane]:
-        """The lanes for bulk, best kind alone: where a direct lane is open, packets over WebRTC would only cost time."""
+        """The lanes for bulk: where a direct one is open, packets over WebRTC would only cost time."""
         direct = [lane for lane in self.open.values() if lane.kind == "tls"]
         return direct or [self._control, *self.open.values()]
 

@@ -16,7 +16,7 @@ from desktop.peers import ice
 from desktop.peers.direct import Identity
 from desktop.peers.lane import Lane
 from desktop.peers.lanes import MEASURE_S, Lanes
-from desktop.peers.packet import BYE_BYTES, Kind, Limits, Problem, Short, Whole, short
+from desktop.peers.packet import BYE_BYTES, Kind, Limits, Problem, Short, Whole, read, short
 from desktop.peers.transfer import Acknowledged, Progress, Transfer
 from desktop.peers.via import ViaLane
 from desktop.peers.webrtc import WebRtcLane
@@ -131,6 +131,7 @@ class Link:
         self.state = State.CONNECTING
         self.control: WebRtcLane | ViaLane | None = None
         self.transfer: Transfer | None = None
+        self.offered = ""  # the transfer that my hello has offered to go on with
         self._events = events
         self._settings = settings
         self._clock = clock
@@ -311,14 +312,16 @@ class Link:
 
     def _take_hello(self, packet: bytes | memoryview) -> None:
         """The first packet must be a hello; nothing else is looked at before."""
-        event = Transfer("", self._settings.packet_size, self._settings.limits, self._clock).receive(0, packet)
-        if isinstance(event, Short) and event.kind is Kind.HELLO:
+        it = read(packet)
+        if isinstance(it, Problem):
+            self._broken(it.why)
+        elif it.kind is Kind.HELLO:
             self._heard_hello = True
-            self._events.link_hello(self, event.payload)
-        elif isinstance(event, Short) and event.kind is Kind.BYE:
-            self._take(event)
+            self._events.link_hello(self, bytes(it.payload))
+        elif it.kind is Kind.BYE:
+            self._short(Short(it.kind, it.message, bytes(it.payload)))
         else:
-            self._broken(event.why if isinstance(event, Problem) else "a message before the hello")
+            self._broken("a message before the hello")
 
     def _take(self, event: object) -> None:
         if isinstance(event, Whole):
@@ -380,7 +383,10 @@ class Link:
         peer's silence, and what it sent meanwhile waits to be read. So each tick counts as two at most.
         """
         now, step = self._clock(), self._settings.heartbeat_s / 4
-        self._silence += min(now - self._last_tick, 2 * step)
+        assert self.transfer is not None
+        passed = now - self._last_tick
+        self._silence += min(passed, 2 * step)
+        self.transfer.excuse(max(0.0, passed - 2 * step))
         self._last_tick = now
         if self._silence >= self._settings.silent_s:
             self._end(How.LOST, f"silent for {self._settings.silent_s:g} s")
@@ -389,7 +395,6 @@ class Link:
             self._last_ping = now
             self._pings = ((self._pings[0] + 1) % 2**32, now)
             self._say(Kind.PING, self._pings[0])
-        assert self.transfer is not None
         if problems := self.transfer.expire():
             self._broken(problems[0].why)
             return
@@ -433,6 +438,10 @@ class Link:
         """Close at once: nothing more is sent but a goodbye, nothing more is taken. `close()` waits for the end."""
         self._end(How.OURS, reason, goodbye=reason)
 
+    def lose(self, reason: str) -> None:
+        """Close at once as lost: the peer has no use for this link any more, but its messages wait for another."""
+        self._end(How.LOST if self.transfer is not None else How.UNREACHED, reason, goodbye="")
+
     def replace(self) -> None:
         """Close at once and without a word: another link to this peer goes on with the messages."""
         self._end(How.REPLACED, "a better way was found")
@@ -461,10 +470,12 @@ class Link:
         if goodbye and not said_goodbye and control is not None:
             control.send(short(Kind.BYE, payload=_reason_bytes(goodbye)))
             linger_s = FAREWELL_S
+        if transfer is not None and lanes is not None and control is not None:
+            for number in (*lanes.open, control.number):
+                transfer.detach(number)
+        self.transfer = None
         if lanes is not None:
             lanes.close(reason)
-        if transfer is not None and control is not None:
-            transfer.detach(control.number)
         if control is not None:
             control.close(reason, linger_s=linger_s)
         self._events.link_closed(self, how, reason)

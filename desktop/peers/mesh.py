@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,19 +27,26 @@ from desktop.errors import (
     VersionError,
 )
 from desktop.peers import ice
+from desktop.peers.direct import Identity
 from desktop.peers.link import How, Link, LinkSettings, LinkStats, State
-from desktop.peers.packet import Kind
+from desktop.peers.packet import Kind, Whole
+from desktop.peers.transfer import Progress, Transfer
+from desktop.peers.via import ViaLane
+from desktop.peers.webrtc import WebRtcLane
 from desktop.rooms.rendezvous import Rendezvous
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = 1  # of what members say to each other; a mismatch is refused at the hello
+PROTOCOL = 2  # of what members say to each other; a mismatch is refused at the hello
 MAX_SIGNAL = 32 * 1024  # bytes of one sealed offer, answer or poke
 MAX_ID = 64  # characters of a peer's id
 MAX_TEXT = 200  # characters of a name, backend or version that a peer gives
 POKE_S = 1.5  # how long the larger id waits for the smaller one's offer
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 30.0
+DETOUR_S = 4.0  # without a direct path by then, one through another member is tried beside it
+KEEP_S = 120.0  # how long what a lost peer has not acknowledged waits for it to come back
+CARRIED_BYTES = 2 * 1024 * 1024  # held at most for one member on its way to another
 REDIAL_S = 1.0  # pokes are cheap and links are not: no peer can ask for more than one within this
 SAME_FAULT_S = 10.0  # the same sentence is not said twice within this
 SIGNAL_BURST = 600  # signals that may come at once from one side: every member of a full room, twice
@@ -55,6 +62,23 @@ class PeerInfo(msgspec.Struct, frozen=True):
     version: str
 
 
+class Moving(msgspec.Struct, frozen=True, kw_only=True):
+    """A large message on its way. `left_s` is None as long as nothing has come through."""
+
+    outgoing: bool
+    done_bytes: int
+    total_bytes: int
+    left_s: float | None = None
+
+
+class Receipt(NamedTuple):
+    """Of a trainer's message that has arrived: to be given to `Mesh.taken`."""
+
+    peer: str
+    transfer: Transfer
+    message: int
+
+
 class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about one peer for the members table. `state` is "connecting", "open" or "lost"."""
 
@@ -62,7 +86,9 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     backend: str
     state: str
-    path: str = ""  # "direct" | "relay" | ""
+    path: str = ""  # "direct" | "relay" | "via" | ""
+    via: str = ""  # name of the member between
+    lanes: dict[str, int] = {}  # open ones: "webrtc", "tls", "via"
     local_type: str = ""
     remote_type: str = ""
     rtt_ms: float | None = None
@@ -70,6 +96,7 @@ class LinkRow(msgspec.Struct, frozen=True, kw_only=True):
     received_bytes: int = 0
     last_seen_s: float = 0.0
     unsent_bytes: int = 0
+    moving: tuple[Moving, ...] = ()
     gathered: dict[str, int] = {}
     remote_candidates: int = 0
     tries: int = 0  # failed ones since it was last connected
@@ -93,16 +120,14 @@ class MeshEvents(Protocol):
     def peer_lost(self, peer: str, reason: str) -> None:
         """Exactly once for each `peer_connected`, whatever the reason."""
 
-    def received(self, peer: str, data: memoryview, digest: bytes) -> None:
-        """A whole message of the peer's trainer. The digest is not checked yet."""
+    def received(self, peer: str, data: memoryview, digest: bytes, receipt: Receipt) -> None:
+        """A whole message of the peer's trainer. The digest is not checked yet. Once the trainer has it, `Mesh.taken`
+        is to be called: the peer stops sending when too much is not taken."""
 
     def sent(self, peer: str, token: int) -> None:
         """The peer has the message whole."""
 
     def failed(self, peer: str, token: int, reason: str) -> None: ...
-
-    def unsent(self, peer: str, size: int) -> None:
-        """Bytes handed over and not acknowledged."""
 
     def fault(self, severity: str, text: str, peer: str) -> None:
         """Severity: "info", "care" or "bad"."""
@@ -124,16 +149,18 @@ class _Said(msgspec.Struct, frozen=True, tag_field="what"):
     pass
 
 
-class _Hello(_Said, frozen=True, tag="hello"):
-    """The first message of each side."""
+class _Hello(msgspec.Struct, frozen=True, tag_field="what", tag="hello"):
+    """The first word of each side on a link. `transfer`: whose messages the sender could go on with; "" for none."""
 
     protocol: int
     session: str
     info: PeerInfo
+    transfer: str
+    certificate: bytes  # for a direct lane; empty: none is wished
 
 
 class _Members(_Said, frozen=True, tag="members"):
-    """Everyone the sender is connected to."""
+    """Everyone to whom the sender has a link of its own."""
 
     peers: tuple[str, ...]
 
@@ -150,6 +177,22 @@ class _Forwarded(_Said, frozen=True, tag="forwarded"):
 
     sender: str
     payload: bytes
+
+
+class _Carry(_Said, frozen=True, tag="carry"):
+    """Please hand this packet of a lane on: see ViaLane."""
+
+    to: str
+    attempt: str
+    sealed: bytes
+
+
+class _Carried(_Said, frozen=True, tag="carried"):
+    """Handed on for `sender`."""
+
+    sender: str
+    attempt: str
+    sealed: bytes
 
 
 class _Signal(msgspec.Struct, frozen=True, tag_field="what"):
@@ -182,6 +225,20 @@ class _Poke(_Signal, frozen=True, tag="poke"):
     lost: str
 
 
+class _Detour(_Signal, frozen=True, tag="detour"):
+    """Let us talk through this member. `lost` is the last attempt that ended here; `key`: see ViaLane."""
+
+    attempt: str
+    through: str
+    key: bytes
+    lost: str
+
+
+class _DetourTaken(_Signal, frozen=True, tag="detour taken"):
+    attempt: str
+    key: bytes
+
+
 class _AnyHello(msgspec.Struct, frozen=True):
     """What can be read of the hello of any version."""
 
@@ -191,9 +248,10 @@ class _AnyHello(msgspec.Struct, frozen=True):
 
 
 _say = msgspec.msgpack.Encoder()
-_read_said = msgspec.msgpack.Decoder(_Hello | _Members | _Forward | _Forwarded)
-_read_hello = msgspec.msgpack.Decoder(_AnyHello)
-_read_signal = msgspec.msgpack.Decoder(_Offer | _Answer | _Candidate | _Poke)
+_read_said = msgspec.msgpack.Decoder(_Members | _Forward | _Forwarded | _Carry | _Carried)
+_read_hello = msgspec.msgpack.Decoder(_Hello)
+_read_any_hello = msgspec.msgpack.Decoder(_AnyHello)
+_read_signal = msgspec.msgpack.Decoder(_Offer | _Answer | _Candidate | _Poke | _Detour | _DetourTaken)
 
 
 class _Budget:
@@ -243,20 +301,32 @@ class _Remote:
     peer: str
     budget: _Budget
     info: PeerInfo | None = None
-    link: Link | None = None  # being tried, or open
-    connected: bool = False  # the rest of the program has been told
-    attempt: str = ""  # of `link`
+    link: Link | None = None  # in use: hello has been said both ways
+    dial: Link | None = None  # a direct one that is being tried
+    detour: Link | None = None  # one through another member that is being tried
+    transfer: Transfer | None = None  # its messages; kept for a while when the link is lost
     ended: str = ""  # the last attempt that ended
     session: str = ""  # of the peer's program
     barred: str = ""  # the session that broke the protocol
     left: bool = False  # it said goodbye: members that have not heard it yet still list it
-    via: _Ear | _Remote | None = None  # where its last signal came from
-    listed: frozenset[str] = frozenset()  # who it says it is connected to
+    heard_over: _Ear | _Remote | None = None  # where its last signal came from
+    listed: frozenset[str] = frozenset()  # to whom it says it has links
     tries: int = 0
     next_try: float | None = None
     dialled_at: float = -math.inf
     timer: asyncio.Handle | None = None
-    hello_timer: asyncio.Handle | None = None
+    detour_timer: asyncio.Handle | None = None
+    keep_timer: asyncio.Handle | None = None
+
+    @property
+    def direct(self) -> Link | None:
+        """The link in use when no member is between."""
+        return self.link if self.link is not None and not self.link.through else None
+
+    @property
+    def attempts(self) -> list[Link]:
+        """All links: the one in use, and those that are being tried."""
+        return [link for link in (self.link, self.dial, self.detour) if link is not None]
 
     @property
     def name(self) -> str:
@@ -271,10 +341,13 @@ class Mesh:
     through a member that is connected to it. A peer ::
 
         heard of --(smaller id) offer / (larger id) poke--> connecting --hello both ways--> connected
-            ^                                                   | failed                        |
-            +----- retry: 0.5 s, 1 s, 2 s ... 30 s, jittered ---+------ lost -------------------+
+            ^                                                |     | not open within 4 s          ^ |
+            |                                                |     +-- hello through a member ----+ |
+            +----- retry: 0.5 s, 1 s, 2 s ... 30 s, jittered +---------------- lost ----------------+
 
-    and, once it has said goodbye or broken the protocol, is left alone until it shows itself again.
+    and, once it has said goodbye or broken the protocol, is left alone until it shows itself again. While a peer is
+    connected through another member, a direct link is tried again and again, and takes over when it opens. Messages
+    belong to a `Transfer`, which outlives links: nothing is lost, and nothing comes twice, when one follows another.
     """
 
     protocol = PROTOCOL
@@ -296,7 +369,10 @@ class Mesh:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._servers = ice.Servers(settings.ice_servers, settings.turn, relay_only=settings.relay_only)
+        self._identity = Identity() if settings.direct else None
         self._session = self._token()
+        self._carried: dict[int, tuple[tuple[str, str], int]] = {}  # by token: (from, to), bytes
+        self._next_carried = 0
         self._remotes: dict[str, _Remote] = {}
         self._ears: list[_Ear] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -318,10 +394,20 @@ class Mesh:
         """Hand a trainer's message over to a peer; `sent` or `failed` follows. Never blocks. The giver does not
         touch the data again. `digest` is digest_of(data)."""
         remote = self._remotes.get(peer)
-        if remote is None or remote.link is None or not remote.connected:
-            self._loop.call_soon(self._events.failed, peer, token, "not connected")
-            return
-        remote.link.send(Kind.TRAINER, data, digest, bulk=bulk, token=token)
+        try:
+            if remote is None or remote.link is None:
+                raise ValueError("not connected")
+            remote.link.send(Kind.TRAINER, data, digest, bulk=bulk, token=token)
+        except (ValueError, TypeError, OverflowError) as error:
+            self._loop.call_soon(self._events.failed, peer, token, str(error))
+
+    def taken(self, receipt: Receipt) -> None:
+        """The trainer has this message: acknowledge it."""
+        remote = self._remotes.get(receipt.peer)
+        if remote is not None and remote.link is not None and remote.link.transfer is receipt.transfer:
+            remote.link.taken(receipt.message)
+        else:
+            receipt.transfer.taken(receipt.message)
 
     def drop(self, peer: str, reason: str) -> None:
         """Close the link to a peer that broke the protocol, and take no new one from this run of its program."""
@@ -337,7 +423,7 @@ class Mesh:
     @property
     def connected(self) -> frozenset[str]:
         """Ids of the connected peers."""
-        return frozenset(each.peer for each in self._remotes.values() if each.connected)
+        return frozenset(each.peer for each in self._remotes.values() if each.link is not None)
 
     async def close(self, reason: str) -> None:
         """Say goodbye to everyone, draining for `drain_s` at most. Idempotent."""
@@ -372,8 +458,9 @@ class Mesh:
     def _forget_one(self) -> bool:
         """Make room: forget somebody who has no link."""
         for remote in self._remotes.values():
-            if remote.link is None and self._route_count(remote) == 0:
+            if not remote.attempts and self._route_count(remote) == 0:
                 self._stop_timers(remote)
+                self._give_up_messages(remote, "it was forgotten")
                 del self._remotes[remote.peer]
                 return True
         return False
@@ -385,7 +472,7 @@ class Mesh:
         if remote is None:
             return
         remote.left = False
-        if remote.link is None:  # it has just appeared: what failed before says nothing
+        if not remote.attempts:  # it has just appeared: what failed before says nothing
             self._stop_timers(remote)
             remote.tries = 0
         self._attend(remote)
@@ -403,7 +490,7 @@ class Mesh:
 
     def _attend(self, remote: _Remote) -> None:
         """See to it that there will be a link to this peer."""
-        if remote.link is None and remote.timer is None and not remote.barred and not remote.left:
+        if not remote.attempts and remote.timer is None and not remote.barred and not remote.left:
             self._try_in(remote, 0.0 if self._offers(remote) else POKE_S * self._jitter())
 
     def _offers(self, remote: _Remote) -> bool:
@@ -418,14 +505,19 @@ class Mesh:
 
     def _try(self, remote: _Remote) -> None:
         self._stop_timers(remote)
-        if remote.link is not None or remote.barred or remote.left or self._route_count(remote) == 0:
+        if remote.dial is not None or remote.direct is not None or remote.barred or remote.left:
+            return
+        if self._route_count(remote) == 0:
             return  # once there is a way again, `_attend` is called
         if self._offers(remote):
             remote.dialled_at = self._clock()
-            self._spawn(self._dial(remote, self._new_link(remote, self._token())))
-            return
-        self._signal(remote, _Poke(self._session, remote.ended))
-        self._retry(remote, "it does not answer", quiet=remote.tries < 3)
+            link, lane = self._new_link(remote, self._token())
+            self._spawn(self._dial(remote, link, lane))
+            if remote.link is None:
+                remote.detour_timer = self._loop.call_later(DETOUR_S, self._try_detour, remote)
+        elif remote.link is None:
+            self._signal(remote, _Poke(self._session, remote.ended))
+            self._retry(remote, "it does not answer", quiet=remote.tries < 3)
 
     def _retry(
         self, remote: _Remote, why: str, *, was: bool = False, quiet: bool = False, offline: bool = False
@@ -459,67 +551,161 @@ class Mesh:
 
     # -- links --------------------------------------------------------------------------------------
 
-    def _new_link(self, remote: _Remote, attempt: str) -> Link:
-        self._stop_timers(remote)
-        remote.attempt = attempt
-        link = remote.link = Link(remote.peer, self, self._settings, self._servers, self._clock)
+    def _link(self, remote: _Remote, attempt: str) -> Link:
+        link = Link(remote.peer, attempt, self, self._settings, self._clock, lambda: self._hello(remote, link))
         self._links.add(link)
         return link
 
-    async def _dial(self, remote: _Remote, link: Link) -> None:
+    def _new_link(self, remote: _Remote, attempt: str) -> tuple[Link, WebRtcLane]:
+        self._stop_timers(remote)
+        link = remote.dial = self._link(remote, attempt)
+        lane = WebRtcLane(remote.peer, 0, link, self._servers, loopback=self._settings.loopback)
+        link.connect(lane)
+        return link, lane
+
+    async def _dial(self, remote: _Remote, link: Link, lane: WebRtcLane) -> None:
         try:
-            sdp = await link.offer()
+            sdp = await lane.offer()
         except SignalError:
             return  # link_closed has said why
-        if remote.link is link and not self._signal(remote, _Offer(self._session, remote.attempt, sdp)):
+        if remote.dial is link and not self._signal(remote, _Offer(self._session, link.attempt, sdp)):
             link.drop("nobody could pass the offer on")
 
-    async def _answer(self, remote: _Remote, link: Link, offer: _Offer) -> None:
+    async def _answer(self, remote: _Remote, link: Link, lane: WebRtcLane, offer: _Offer) -> None:
         try:
-            sdp = await link.answer(offer.sdp)
+            sdp = await lane.answer(offer.sdp)
         except SignalError as error:
             self._fault("care", error, remote.peer)
             return
-        if remote.link is link:
+        if remote.dial is link:
             self._signal(remote, _Answer(self._session, offer.attempt, sdp))
 
-    async def _accept(self, remote: _Remote, link: Link, answer: _Answer) -> None:
+    async def _accept(self, remote: _Remote, lane: WebRtcLane, answer: _Answer) -> None:
         try:
-            await link.accept(answer.sdp)
+            await lane.accept(answer.sdp)
         except SignalError as error:
             self._fault("care", error, remote.peer)
 
-    def _replace(self, remote: _Remote) -> None:
-        """The other side has no use for this link any more: end it before the next one begins."""
-        link = remote.link
-        if link is not None and not remote.connected:  # nobody has heard of it: no loss, no retry
-            remote.link, remote.ended = None, remote.attempt
-        if link is not None:
-            link.drop("it started anew")
+    def _start_anew(self, remote: _Remote) -> None:
+        """The other side has no use for these links any more: end them before the next one begins."""
+        for link in remote.attempts:
+            link.lose("it started anew")
         self._stop_timers(remote)
 
-    def link_opened(self, link: Link) -> None:
-        """LinkEvents: say hello; the peer is connected once its own has come."""
-        remote = self._remotes[link.peer]
-        self._tell(link, _Hello(self.protocol, self._session, self.me))
-        remote.hello_timer = self._loop.call_later(self._settings.open_s, self._no_hello, remote, link)
+    def _hello(self, remote: _Remote, link: Link) -> bytes:
+        link.offered = remote.transfer.ident if remote.transfer is not None else ""
+        certificate = self._identity.certificate if self._identity is not None else b""
+        return _say.encode(_Hello(self.protocol, self._session, self.me, link.offered, certificate))
 
-    def _no_hello(self, remote: _Remote, link: Link) -> None:
-        if remote.link is link and not remote.connected:
-            link.drop("no hello")
+    def link_hello(self, link: Link, hello: bytes) -> None:
+        """LinkEvents: the peer is connected once its hello has come and is good."""
+        remote = self._remotes.get(link.peer)
+        if remote is None or link not in (remote.dial, remote.detour):
+            link.drop("nobody waits for it")
+            return
+        try:
+            said = _read_hello.decode(hello)
+        except msgspec.MsgspecError as error:
+            self._unreadable(remote, link, hello, str(error))
+            return
+        if said.protocol != self.protocol:
+            self._wrong_version(remote, link, said.info.name[:MAX_TEXT], said.protocol, said.info.version[:MAX_TEXT])
+        elif said.info.peer != remote.peer:
+            self._bar(remote, f"it says it is {said.info.peer[:8]}", link)
+        elif max(len(said.info.name), len(said.info.backend), len(said.info.version)) > MAX_TEXT:
+            self._bar(remote, "a name that is too long", link)
+        elif link is remote.detour and remote.direct is not None:
+            link.replace()
+        else:
+            self._greeted(remote, link, said)
+
+    def _unreadable(self, remote: _Remote, link: Link, data: bytes, why: str) -> None:
+        """A hello that does not decode. That of another version may, in part: then say which one is older."""
+        try:
+            hello = _read_any_hello.decode(data)
+        except msgspec.MsgspecError:
+            self._bar(remote, why, link)
+            return
+        if hello.what != "hello" or hello.protocol == self.protocol:
+            self._bar(remote, why, link)
+        else:
+            name = str(hello.info.get("name", ""))[:MAX_TEXT] or remote.name
+            self._wrong_version(remote, link, name, hello.protocol, str(hello.info.get("version", "?"))[:MAX_TEXT])
+
+    def _wrong_version(self, remote: _Remote, link: Link, name: str, protocol: int, version: str) -> None:
+        mine, theirs = (self.me.name, self.me.version), (name, version)
+        older, newer = (theirs, mine) if protocol < self.protocol else (mine, theirs)
+        error = VersionError(older=older[0], old=older[1], newer=newer[0], new=newer[1])
+        self._fault("bad", error, remote.peer)
+        remote.barred = remote.session or "?"
+        link.drop(error.sentence)
+
+    def _greeted(self, remote: _Remote, link: Link, hello: _Hello) -> None:
+        transfer = remote.transfer
+        known = transfer.ident if transfer is not None else ""
+        if known != link.offered:
+            link.lose("another link was faster")  # what this one has offered to go on with is not there any more
+            return
+        was = remote.link
+        if was is not None:
+            was.replace()
+        if transfer is None or hello.transfer != known:  # one side has begun anew
+            self._give_up_messages(remote, "it has begun anew")
+            if was is not None:
+                self._events.peer_lost(remote.peer, "it has begun anew")
+                was = None
+            transfer = self._new_transfer(link)
+        remote.transfer, remote.link = transfer, link
+        remote.info, remote.session, remote.tries, remote.left = hello.info, hello.session, 0, False
+        if link is remote.detour:
+            remote.detour = None
+        else:
+            remote.dial = None
+            self._stop_timers(remote)
+            if remote.detour is not None:
+                remote.detour.replace()
+        if remote.keep_timer is not None:
+            remote.keep_timer.cancel()
+        link.begin(transfer, self._servers, first=self._offers(remote), identity=self._identity,
+                   certificate=hello.certificate)
+        if was is None:
+            self._events.peer_connected(remote.peer, hello.info)
+        if link.through and remote.dial is None and self._offers(remote):
+            self._retry(remote, "", quiet=True)
+        self._tell_members()
+
+    def _new_transfer(self, link: Link) -> Transfer:
+        takes = link.control.takes if isinstance(link.control, WebRtcLane) else self._settings.packet_size
+        size = min(self._settings.packet_size, takes)
+        return Transfer(link.attempt, size, self._settings.limits, self._clock)
+
+    def _give_up_messages(self, remote: _Remote, reason: str) -> None:
+        """Nothing of what this peer has not acknowledged will be sent any more."""
+        transfer, remote.transfer = remote.transfer, None
+        for token in transfer.fail() if transfer is not None else ():
+            if token < 0:
+                self._carried.pop(token, None)
+            else:
+                self._events.failed(remote.peer, token, reason)
 
     def link_closed(self, link: Link, how: How, reason: str) -> None:
         """LinkEvents: tell the program, and decide whether to try again."""
         self._spawn(self._forget_link(link))
         remote = self._remotes.get(link.peer)
-        if remote is None or remote.link is not link:
+        if remote is None or link not in remote.attempts:
             return
-        was, remote.connected = remote.connected, False
-        remote.link, remote.listed, remote.ended = None, frozenset(), remote.attempt
-        self._stop_timers(remote)
+        was = link is remote.link
         if was:
-            self._events.peer_lost(remote.peer, reason)
-            self._tell_members()
+            remote.link, remote.listed = None, frozenset()
+        elif link is remote.dial:
+            remote.dial = None
+        else:
+            remote.detour = None
+        if how is How.REPLACED:
+            return
+        remote.ended = link.attempt
+        if was:
+            self._lost(remote, how, reason)
         if self._closing is not None:
             return
         if how is How.LEFT:
@@ -529,8 +715,22 @@ class Mesh:
         elif how is How.BROKE:
             self._fault("bad", ProtocolError(peer=remote.name, why=reason), remote.peer)
             remote.barred = remote.session or "?"
-        elif not remote.barred:
-            self._retry(remote, reason, was=was, offline=link.offline)
+        elif not remote.barred and (was or link.control is None or not link.through):
+            self._retry(remote, reason, was=was, offline=link.offline, quiet=remote.link is not None)
+            if not was and remote.link is None:
+                self._try_detour(remote)
+
+    def _lost(self, remote: _Remote, how: How, reason: str) -> None:
+        """The link in use has ended. What was on its way waits for the next one, if there may be one."""
+        if how is How.LOST and self._closing is None:
+            if remote.keep_timer is not None:
+                remote.keep_timer.cancel()
+            remote.keep_timer = self._loop.call_later(KEEP_S, self._give_up_messages, remote, reason)
+        else:
+            self._give_up_messages(remote, reason)
+        self._events.peer_lost(remote.peer, reason)
+        self._end_detours(remote, frozenset())
+        self._tell_members()
 
     async def _forget_link(self, link: Link) -> None:
         await link.close("")
@@ -538,101 +738,124 @@ class Mesh:
 
     def link_sent(self, link: Link, token: int) -> None:
         """LinkEvents."""
-        self._events.sent(link.peer, token)
+        if token < 0:
+            self._carried.pop(token, None)
+        else:
+            self._events.sent(link.peer, token)
 
-    def link_failed(self, link: Link, token: int, reason: str) -> None:
-        """LinkEvents."""
-        self._events.failed(link.peer, token, reason)
-
-    def link_unsent(self, link: Link, size: int) -> None:
-        """LinkEvents."""
-        remote = self._remotes.get(link.peer)
-        if remote is not None and remote.link in (link, None):
-            self._events.unsent(link.peer, size)
-
-    def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
+    def link_message(self, link: Link, message: Whole) -> None:
         """LinkEvents: the trainer's messages go on as they are, the mesh's own are read here."""
         remote = self._remotes.get(link.peer)
-        if remote is None or remote.link is not link:
+        if remote is None or remote.link is not link or link.transfer is None:
             return
-        if kind is Kind.TRAINER:
-            if remote.connected:
-                self._events.received(remote.peer, data, digest)
-            else:
-                self._bar(remote, "a message before the hello")
+        if message.kind is Kind.TRAINER:
+            receipt = Receipt(remote.peer, link.transfer, message.message)
+            self._events.received(remote.peer, message.data, message.digest, receipt)
             return
         try:
-            said = _read_said.decode(data)
+            said = _read_said.decode(message.data)
         except msgspec.MsgspecError as error:
-            self._unreadable(remote, data, str(error))
+            self._bar(remote, str(error))
             return
-        if isinstance(said, _Hello) != (not remote.connected):
-            self._bar(remote, "a message before the hello, or a second hello")
-        elif isinstance(said, _Hello):
-            self._greeted(remote, said)
-        elif isinstance(said, _Members):
+        if isinstance(said, _Members):
             self._listed(remote, said.peers)
         elif isinstance(said, _Forward):
             self._forward(remote, said)
+        elif isinstance(said, _Carry):
+            self._carry_on(remote, said)
+        elif isinstance(said, _Carried):
+            self._carried_here(remote, said)
         elif remote.budget.take():
             self._signalled(said.sender, said.payload, remote)
 
-    def _unreadable(self, remote: _Remote, data: memoryview, why: str) -> None:
-        """A message that does not decode. The hello of another version may, in part: then say which one is older."""
-        try:
-            hello = _read_hello.decode(data)
-        except msgspec.MsgspecError:
-            self._bar(remote, why)
-            return
-        if remote.connected or hello.what != "hello" or hello.protocol == self.protocol:
-            self._bar(remote, why)
-        else:
-            name = str(hello.info.get("name", ""))[:MAX_TEXT] or remote.name
-            self._wrong_version(remote, name, hello.protocol, str(hello.info.get("version", "?"))[:MAX_TEXT])
-
-    def _wrong_version(self, remote: _Remote, name: str, protocol: int, version: str) -> None:
-        mine, theirs = (self.me.name, self.me.version), (name, version)
-        older, newer = (theirs, mine) if protocol < self.protocol else (mine, theirs)
-        error = VersionError(older=older[0], old=older[1], newer=newer[0], new=newer[1])
-        self._fault("bad", error, remote.peer)
-        remote.barred = remote.session or "?"
-        if remote.link is not None:
-            remote.link.drop(error.sentence)
-
-    def _greeted(self, remote: _Remote, hello: _Hello) -> None:
-        info = hello.info
-        if hello.protocol != self.protocol:
-            self._wrong_version(remote, info.name[:MAX_TEXT], hello.protocol, info.version[:MAX_TEXT])
-            return
-        if info.peer != remote.peer:
-            self._bar(remote, f"it says it is {info.peer[:8]}")
-            return
-        if max(len(info.name), len(info.backend), len(info.version)) > MAX_TEXT:
-            self._bar(remote, "a name that is too long")
-            return
-        if remote.hello_timer is not None:
-            remote.hello_timer.cancel()
-            remote.hello_timer = None
-        remote.info, remote.session, remote.tries = info, hello.session, 0
-        remote.connected, remote.left = True, False
-        self._events.peer_connected(remote.peer, info)
-        self._tell_members()
-
-    def _bar(self, remote: _Remote, reason: str) -> None:
+    def _bar(self, remote: _Remote, reason: str, link: Link | None = None) -> None:
         """Drop a peer that broke the protocol. It may come back when its program is started anew."""
         self._fault("bad", ProtocolError(peer=remote.name, why=reason), remote.peer)
         remote.barred = remote.session or "?"
         self._stop_timers(remote)
-        if remote.link is not None:
-            remote.link.drop(f"the protocol was broken: {reason}")
+        for each in remote.attempts if link is None else [link]:
+            each.drop(f"the protocol was broken: {reason}")
+
+    # -- through another member ---------------------------------------------------------------------
+
+    def _try_detour(self, remote: _Remote) -> None:
+        """Ask for a link through a member that has links to both of us."""
+        if (remote.attempts and remote.attempts != [remote.dial]) or remote.barred or not self._offers(remote):
+            return
+        between = [each for each in self._remotes.values() if each.direct is not None and remote.peer in each.listed]
+        if not between or self._closing is not None:
+            return
+        through = between[remote.tries % len(between)]
+        lane = self._new_detour(remote, through.peer, self._token())
+        if not self._signal(remote, _Detour(self._session, lane.attempt, through.peer, lane.public, remote.ended)):
+            lane.close("nobody could pass the offer on")
+
+    def _new_detour(self, remote: _Remote, through: str, attempt: str) -> ViaLane:
+        link = remote.detour = self._link(remote, attempt)
+
+        def post(sealed: bytes) -> bool:
+            return self._post(through, _Carry(remote.peer, attempt, sealed))
+
+        lane = ViaLane(remote.peer, through, attempt, link, post, first=self._offers(remote))
+        link.connect(lane)
+        return lane
+
+    def _post(self, through: str, said: _Carry) -> bool:
+        between = self._remotes.get(through)
+        if between is None or between.direct is None:
+            return False
+        self._tell(between.direct, said)
+        return True
+
+    def _on_detour(self, remote: _Remote, asked: _Detour) -> None:
+        between = self._remotes.get(asked.through)
+        if self._offers(remote) or between is None or between.direct is None or remote.detour is not None:
+            return
+        if remote.link is not None and remote.link.attempt == asked.lost:
+            remote.link.lose("it started anew")
+        lane = self._new_detour(remote, asked.through, asked.attempt)
+        self._signal(remote, _DetourTaken(self._session, asked.attempt, lane.public))
+        self._agree(remote, lane, asked.key)
+
+    def _agree(self, remote: _Remote, lane: ViaLane, key: bytes) -> None:
+        try:
+            lane.agree(key)
+        except SignalError as error:
+            self._fault("care", error, remote.peer)
+            lane.close("its key cannot be used")
+
+    def _carry_on(self, remote: _Remote, said: _Carry) -> None:
+        """Hand a sealed packet on. What is for nobody, or too much, is not: the lane of the two ends by that."""
+        to = self._remotes.get(said.to)
+        if to is None or to.direct is None or to is remote:
+            return
+        pair, size = (remote.peer, to.peer), len(said.sealed)
+        if size + sum(held for other, held in self._carried.values() if other == pair) > CARRIED_BYTES:
+            return
+        self._next_carried -= 1
+        self._carried[self._next_carried] = (pair, size)
+        self._tell(to.direct, _Carried(remote.peer, said.attempt, said.sealed), self._next_carried)
+
+    def _carried_here(self, through: _Remote, said: _Carried) -> None:
+        remote = self._remotes.get(said.sender)
+        for link in remote.attempts if remote is not None else ():
+            if link.attempt == said.attempt and link.through == through.peer and isinstance(link.control, ViaLane):
+                link.control.carried(said.sealed)
+
+    def _end_detours(self, through: _Remote, listed: frozenset[str]) -> None:
+        """End the links through a member to all to whom it has no link any more."""
+        for remote in self._remotes.values():
+            for link in remote.attempts:
+                if link.through == through.peer and remote.peer not in listed:
+                    link.lose(f"{through.name} has lost it")
 
     # -- lists and forwarding -----------------------------------------------------------------------
 
     def _tell_members(self) -> None:
-        """Tell everyone whom this member is connected to."""
-        said = _Members(tuple(sorted(self.connected)))
+        """Tell everyone to whom this member has links of its own."""
+        said = _Members(tuple(sorted(each.peer for each in self._remotes.values() if each.direct is not None)))
         for remote in self._remotes.values():
-            if remote.connected and remote.link is not None:
+            if remote.link is not None:
                 self._tell(remote.link, said)
 
     def _listed(self, remote: _Remote, peers: tuple[str, ...]) -> None:
@@ -640,6 +863,7 @@ class Mesh:
             self._bar(remote, f"a list of {len(peers)} members")
             return
         remote.listed = frozenset(peers)
+        self._end_detours(remote, remote.listed)
         for peer in peers:
             other = self._hear(peer)
             if other is not None:
@@ -648,7 +872,7 @@ class Mesh:
     def _forward(self, remote: _Remote, said: _Forward) -> None:
         """Hand a sealed signal on. What is too large, too often or for nobody is not; the sender tries again."""
         to = self._remotes.get(said.to)
-        if to is None or not to.connected or to.link is None or to is remote:
+        if to is None or to.link is None or to is remote:
             return
         if len(said.payload) <= MAX_SIGNAL and remote.budget.take():
             self._tell(to.link, _Forwarded(remote.peer, said.payload))
@@ -658,10 +882,10 @@ class Mesh:
     def _routes(self, remote: _Remote) -> list[_Ear | _Remote]:
         """Ways to a peer: where its last signal came from, then rendezvous, then members connected to it."""
         ways: list[_Ear | _Remote] = [ear for ear in self._ears if remote.peer in ear.rendezvous.peers]
-        ways += [each for each in self._remotes.values() if each.connected and remote.peer in each.listed]
+        ways += [each for each in self._remotes.values() if each.link is not None and remote.peer in each.listed]
         turn = remote.tries % len(ways) if ways else 0  # a way that does not work is not tried for ever
         ways = ways[turn:] + ways[:turn]
-        ways.sort(key=lambda way: way is not remote.via or remote.tries > 0)
+        ways.sort(key=lambda way: way is not remote.heard_over or remote.tries > 0)
         return ways
 
     def _route_count(self, remote: _Remote) -> int:
@@ -679,7 +903,7 @@ class Mesh:
                 return True
         return False
 
-    def _signalled(self, sender: str, payload: bytes, via: _Ear | _Remote) -> None:
+    def _signalled(self, sender: str, payload: bytes, over: _Ear | _Remote) -> None:
         if len(payload) > MAX_SIGNAL or sender == self.me.peer or self._closing is not None:
             return
         try:
@@ -693,46 +917,69 @@ class Mesh:
         remote = self._hear(sender)
         if remote is None or (remote.barred and remote.barred in (signal.session, "?")):
             return
-        remote.barred, remote.left, remote.via = "", False, via
+        remote.barred, remote.left, remote.heard_over = "", False, over
         if isinstance(signal, _Offer):
             self._on_offer(remote, signal)
         elif isinstance(signal, _Poke):
             self._on_poke(remote, signal)
-        elif remote.link is not None and signal.attempt == remote.attempt:
-            remote.session = signal.session
-            if isinstance(signal, _Answer):
-                self._spawn(self._accept(remote, remote.link, signal))
-            else:
-                self._spawn(remote.link.add_candidate(signal.line, signal.mid))
+        elif isinstance(signal, _Detour):
+            self._on_detour(remote, signal)
+        else:
+            self._on_reply(remote, signal)
 
     def _on_offer(self, remote: _Remote, offer: _Offer) -> None:
-        if self._offers(remote) or offer.attempt in (remote.attempt, remote.ended):
+        known = {link.attempt for link in remote.attempts}
+        if self._offers(remote) or offer.attempt in known or offer.attempt == remote.ended:
             return  # offers go from the smaller id to the larger one; and each once
-        self._replace(remote)
+        for link in (remote.direct, remote.dial):
+            if link is not None:
+                link.lose("it started anew")
         remote.session = offer.session
-        self._spawn(self._answer(remote, self._new_link(remote, offer.attempt), offer))
+        link, lane = self._new_link(remote, offer.attempt)
+        self._spawn(self._answer(remote, link, lane, offer))
 
     def _on_poke(self, remote: _Remote, poke: _Poke) -> None:
         if not self._offers(remote):
             return
         restarted = remote.session not in ("", poke.session)
-        if remote.link is not None and (restarted or (poke.lost and poke.lost == remote.attempt)):
-            self._replace(remote)
-        if remote.link is None and self._clock() - remote.dialled_at > REDIAL_S:
+        if restarted:
+            self._start_anew(remote)
+        for link in remote.attempts:
+            if poke.lost == link.attempt:
+                link.lose("it started anew")
+        if not remote.attempts and self._clock() - remote.dialled_at > REDIAL_S:
             self._try_in(remote, 0.0)  # it is there, whatever failed before
+
+    def _on_reply(self, remote: _Remote, signal: _Answer | _Candidate | _DetourTaken) -> None:
+        """To what this side has asked. Late, or of another attempt: nothing."""
+        for link in remote.attempts:
+            lane = link.control
+            if link.attempt != signal.attempt:
+                continue
+            remote.session = signal.session
+            if isinstance(signal, _DetourTaken) and isinstance(lane, ViaLane):
+                self._agree(remote, lane, signal.key)
+            elif isinstance(signal, _Answer) and isinstance(lane, WebRtcLane):
+                self._spawn(self._accept(remote, lane, signal))
+            elif isinstance(signal, _Candidate) and isinstance(lane, WebRtcLane):
+                self._spawn(lane.add_candidate(signal.line, signal.mid))
 
     # -- small things -------------------------------------------------------------------------------
 
     def _row(self, remote: _Remote) -> LinkRow:
-        stats = remote.link.stats() if remote.link is not None else LinkStats()
-        trying = remote.link is not None or remote.info is None
-        planned = remote.next_try if remote.link is None else None
+        link = remote.link or remote.dial
+        stats = link.stats() if link is not None else LinkStats()
+        trying = link is not None or remote.info is None
+        planned = remote.next_try if remote.direct is None else None
+        through = remote.link.through if remote.link is not None else ""
         return LinkRow(
             peer=remote.peer,
             name=remote.name,
             backend=remote.info.backend if remote.info else "",
-            state="open" if remote.connected else "connecting" if trying else "lost",
-            path=stats.path.verdict,
+            state="open" if remote.link is not None else "connecting" if trying else "lost",
+            path="via" if through else stats.path.verdict,
+            via=self._name(through) if through else "",
+            lanes=stats.lanes,
             local_type=stats.path.local_type,
             remote_type=stats.path.remote_type,
             rtt_ms=stats.rtt_ms,
@@ -740,11 +987,17 @@ class Mesh:
             received_bytes=stats.received_bytes,
             last_seen_s=stats.last_seen_s,
             unsent_bytes=stats.unsent_bytes,
+            moving=tuple(self._moving(each) for each in stats.progress),
             gathered=stats.gathered,
             remote_candidates=stats.remote_candidates,
             tries=remote.tries,
             next_try_s=None if planned is None else max(0.0, planned - self._clock()),
         )
+
+    def _moving(self, progress: Progress) -> Moving:
+        took = self._clock() - progress.since
+        left = took * (progress.total - progress.done) / progress.done if progress.done else None
+        return Moving(outgoing=progress.outgoing, done_bytes=progress.done, total_bytes=progress.total, left_s=left)
 
     def _name(self, peer: str) -> str:
         remote = self._remotes.get(peer)
@@ -763,16 +1016,16 @@ class Mesh:
             self._said_faults[text] = now
             self._events.fault(severity, text, peer)
 
-    def _tell(self, link: Link, said: _Said) -> None:
+    def _tell(self, link: Link, said: _Said, token: int | None = None) -> None:
         if link.state is State.OPEN:
             data = _say.encode(said)
-            link.send(Kind.ROOM, data, digest_of(data))
+            link.send(Kind.ROOM, data, digest_of(data), token=token)
 
     def _stop_timers(self, remote: _Remote) -> None:
-        for timer in (remote.timer, remote.hello_timer):
+        for timer in (remote.timer, remote.detour_timer):
             if timer is not None:
                 timer.cancel()
-        remote.timer = remote.hello_timer = remote.next_try = None
+        remote.timer = remote.detour_timer = remote.next_try = None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

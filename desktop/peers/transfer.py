@@ -146,8 +146,10 @@ class Transfer:
     # -- lanes --------------------------------------------------------------------------------------
 
     def attach(self, lane: int, window: int) -> None:
-        """A lane is open; it may have `window` bytes of bulk chunks on their way. Before its first packet, please."""
-        self.detach(lane)
+        """A lane is open; it may have `window` bytes of bulk chunks on their way. To be called before its first packet
+        is sent or received. The control lane is the beginning of a new link: lanes of an old one are detached."""
+        for old in list(self._lanes) if lane == CONTROL_LANE else [lane]:
+            self.detach(old)
         if not self._lanes:
             self._reassembler.excuse(self._clock() - self._dark_since)
         self._lanes[lane] = _Lane(window)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from desktop.errors import PeerloomError
+from desktop.peers.direct import Identity
 from desktop.peers.ice import Servers
 from desktop.peers.link import How, Link, LinkSettings
-from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo
-from desktop.peers.packet import Kind
+from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo, Receipt
+from desktop.peers.packet import Kind, Whole
+from desktop.peers.transfer import Transfer
+from desktop.peers.webrtc import WebRtcLane
 from desktop.rooms.rendezvous import RendezvousListener
 
 QUICK: dict[str, Any] = {"heartbeat_s": 0.2, "silent_s": 1.0, "open_s": 8.0, "drain_s": 2.0, "loopback": True}
@@ -43,11 +46,14 @@ class Watched:
 class LinkRecorder(Watched):
     """LinkEvents that keeps everything in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, transfer: Transfer) -> None:
         super().__init__()
+        self.transfer = transfer
+        self.identity: Identity | None = None
+        self.certificate = b""
+        self.takes = True
         self.calls: list[tuple[Any, ...]] = []
         self.messages: list[tuple[Kind, bytes]] = []
-        self.unsent: list[int] = []
 
     def _note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -56,38 +62,57 @@ class LinkRecorder(Watched):
     def of(self, name: str) -> list[tuple[Any, ...]]:
         return [call for call in self.calls if call[0] == name]
 
-    def link_opened(self, link: Link) -> None:
+    def link_hello(self, link: Link, hello: bytes) -> None:
+        self._note("hello", hello)
+        self.greet(link)
+
+    def greet(self, link: Link) -> None:
+        """Begin, with messages that go on over the next link when this recorder has several."""
+        first = link.peer == "b"
+        link.begin(self.transfer, Servers((), ()), first=first, identity=self.identity, certificate=self.certificate)
         self._note("opened")
 
     def link_closed(self, link: Link, how: How, reason: str) -> None:
         self._note("closed", how, reason)
 
-    def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
-        self.messages.append((kind, bytes(data)))
-        self._note("message", kind, len(data), digest)
+    def link_message(self, link: Link, message: Whole) -> None:
+        self.messages.append((message.kind, bytes(message.data)))
+        self._note("message", message.kind, len(message.data), message.digest)
+        if self.takes:
+            link.taken(message.message)
 
     def link_sent(self, link: Link, token: int) -> None:
         self._note("sent", token)
 
-    def link_failed(self, link: Link, token: int, reason: str) -> None:
-        self._note("failed", token, reason)
 
-    def link_unsent(self, link: Link, size: int) -> None:
-        self.unsent.append(size)
-        self.changed()
-
-
-def make_link(peer: str = "peer", **changes: Any) -> tuple[Link, LinkRecorder]:
-    recorder = LinkRecorder()
+def make_link(
+    peer: str = "peer", recorder: LinkRecorder | None = None, attempt: str = "1", **changes: Any
+) -> tuple[Link, LinkRecorder]:
+    """A link with a WebRTC lane, not opened yet; `recorder` of an earlier one: its messages go on."""
     settings = LinkSettings(**{**QUICK, **changes})
-    return Link(peer, recorder, settings, Servers((), ()), time.monotonic), recorder
+    if recorder is None:
+        recorder = LinkRecorder(Transfer("t", settings.packet_size, settings.limits, time.monotonic))
+    link = Link(peer, attempt, recorder, settings, time.monotonic, lambda: b"hello of " + peer.encode())
+    link.connect(WebRtcLane(peer, 0, link, Servers((), ()), loopback=settings.loopback))
+    return link, recorder
+
+
+def lane_of(link: Link) -> WebRtcLane:
+    """Its control lane."""
+    assert isinstance(link.control, WebRtcLane)
+    return link.control
+
+
+async def open_both(a: Link, b: Link) -> None:
+    """Connect two links with each other."""
+    await lane_of(a).accept(await lane_of(b).answer(await lane_of(a).offer()))
 
 
 async def opened_pair(**changes: Any) -> tuple[Link, LinkRecorder, Link, LinkRecorder]:
     """Two links, connected with each other on loopback."""
     a, heard_a = make_link("b", **changes)
     b, heard_b = make_link("a", **changes)
-    await a.accept(await b.answer(await a.offer()))
+    await open_both(a, b)
     await heard_a.until(lambda: bool(heard_a.of("opened")))
     await heard_b.until(lambda: bool(heard_b.of("opened")))
     return a, heard_a, b, heard_b
@@ -95,9 +120,10 @@ async def opened_pair(**changes: Any) -> tuple[Link, LinkRecorder, Link, LinkRec
 
 def cut(link: Link) -> None:
     """Kill the sockets below a link, as when a computer vanishes: no goodbye reaches anybody."""
-    assert link._connection is not None
-    assert link._connection.sctp is not None
-    for protocol in link._connection.sctp.transport.transport._connection._protocols:
+    connection = lane_of(link)._connection
+    assert connection is not None
+    assert connection.sctp is not None
+    for protocol in connection.sctp.transport.transport._connection._protocols:
         protocol.transport.abort()
 
 
@@ -189,7 +215,8 @@ class MeshRecorder(Watched):
         self.calls: list[tuple[Any, ...]] = []
         self.faults: list[tuple[str, str, str]] = []
         self.messages: list[tuple[str, bytes, bytes]] = []
-        self.unsent_now: dict[str, int] = {}
+        self.receipts: list[Receipt] = []
+        self.takes: Callable[[Receipt], None] | None = None
 
     def _note(self, *call: Any) -> None:
         self.calls.append(call)
@@ -204,8 +231,11 @@ class MeshRecorder(Watched):
     def peer_lost(self, peer: str, reason: str) -> None:
         self._note("lost", peer, reason)
 
-    def received(self, peer: str, data: memoryview, digest: bytes) -> None:
+    def received(self, peer: str, data: memoryview, digest: bytes, receipt: Receipt) -> None:
         self.messages.append((peer, bytes(data), digest))
+        self.receipts.append(receipt)
+        if self.takes is not None:
+            self.takes(receipt)
         self._note("received", peer)
 
     def sent(self, peer: str, token: int) -> None:
@@ -213,10 +243,6 @@ class MeshRecorder(Watched):
 
     def failed(self, peer: str, token: int, reason: str) -> None:
         self._note("failed", peer, token, reason)
-
-    def unsent(self, peer: str, size: int) -> None:
-        self.unsent_now[peer] = size
-        self.changed()
 
     def fault(self, severity: str, text: str, peer: str) -> None:
         self.faults.append((severity, text, peer))
@@ -232,6 +258,7 @@ class Member:
         info = PeerInfo(peer, f"Member {peer.upper()}", "cpu", "0.1")
         settings = MeshSettings(**{**QUICK, **changes})
         self.mesh = Mesh(info, self.heard, HashSealer(peer, key), settings, random.Random(peer))
+        self.heard.takes = self.mesh.taken
         if place is not None:
             self.mesh.add_rendezvous(place.door(peer))
 
