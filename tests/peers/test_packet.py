@@ -415,6 +415,13 @@ def test_chunks_out_of_order_are_bounded() -> None:
     assert isinstance(feed(target, [again[0], *again[:1:-1], again[1]])[-1], Whole)
 
 
+def test_chunks_out_of_order_count_until_the_gap_is_closed() -> None:
+    target = reassembler(ahead_chunks=10)
+    for message in range(1, 5):
+        made = packets(bytes(12), 1, message=message)
+        assert isinstance(feed(target, [made[0], *made[:1:-1], made[1]])[-1], Whole)
+
+
 def test_half_a_message_expires() -> None:
     clock = Clock()
     target = Reassembler(Limits(expire_s=60), clock)

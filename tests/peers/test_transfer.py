@@ -563,6 +563,23 @@ def test_a_lost_acknowledgement_is_asked_for_over_the_next_link() -> None:
     assert (a.outstanding, a.unsent) == (0, 0)
 
 
+def test_acknowledgements_owed_to_a_dead_link_are_not_held_against_the_next() -> None:
+    a, b = one(), one()
+    for _ in range(10_000):
+        put(a, b"")
+    arrived = give(b, all_of(a))
+    assert len(arrived) == 10_000
+    for end in (a, b):
+        end.detach(0)
+    for message in range(1, 10_001):
+        b.taken(message)
+    for end in (a, b):
+        end.attach(0, 1000)
+    assert give(a, all_of(b)) == []
+    give(b, all_of(a)[:100])
+    assert len(give(a, all_of(b))) == 100
+
+
 def test_a_repeated_message_that_is_not_taken_is_not_acknowledged() -> None:
     a, b = one(), one()
     put(a, bytes(SIZE))
