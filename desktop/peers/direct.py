@@ -487,9 +487,12 @@ async def listen(
     listener = Listener(context, peer_certificate, opened, events, number)
     try:
         await listener.start(host, limit_s)
-    except (OSError, ValueError) as error:
+    except BaseException as error:
         listener.close()
-        raise DirectError(_words(error)) from error
+        await listener.ended()
+        if isinstance(error, OSError | ValueError):  # ValueError: a host that is no name
+            raise DirectError(_words(error)) from error
+        raise
     return listener
 
 

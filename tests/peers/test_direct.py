@@ -701,6 +701,28 @@ async def test_closing_a_listener_while_connections_come(monkeypatch: pytest.Mon
         assert it.heard.calls == []
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_listening_can_be_stopped_at_any_moment(turns: int) -> None:
+    task = asyncio.create_task(listen(ANYONE, OTHER.certificate, HOST, lambda _: None, LaneRecorder(), 2, 10))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        listener = await task
+        listener.close()
+        await listener.ended()
+
+
+async def test_the_system_watches_a_path_that_may_die_unnoticed() -> None:
+    async with opened_pair() as pair:
+        for lane in (pair.a, pair.b):
+            assert lane._transport is not None
+            sock = lane._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 8000
+
+
 async def test_what_cannot_be_is_said() -> None:
     me, peer, heard = Identity(), Identity(), LaneRecorder()
     for wrong in (b"", b"no certificate", peer.certificate[:-1], bytes(5000)):
