@@ -135,6 +135,7 @@ class Lanes:
         self._growth = Growth(most)
         self._next = 2 if first else 1
         self._opening: dict[int, WebRtcLane] = {}
+        self._dialling: set[int] = set()
         self._all: set[Lane] = set()  # that may still be taken down
         self._listener: Listener | None = None
         self._timer: asyncio.Handle | None = None
@@ -160,7 +161,7 @@ class Lanes:
             return  # through a member it is the member's links that count; beside a direct lane none is needed
         wanted = self._growth.measured(now, rate, busy=busy, rtt_s=rtt_s) - 1
         for _ in range(wanted - len(webrtc) - len(self._opening)):
-            self._spawn(self._offer(self._number()))
+            self._spawn(self._offer(self._begin(self._number())))
         mine = [lane for lane in webrtc if lane.number % 2 == self._next % 2]  # the peer's own are its to judge
         for lane in mine[: max(0, len(webrtc) - wanted)]:
             lane.close("it did not pay")
@@ -175,13 +176,15 @@ class Lanes:
             if (lane := self._opening.get(said.number)) is not None:
                 self._spawn(self._accept(lane, said.sdp))
             return ""
-        if said.number in self._opening or said.number in self.open or said.number % 2 != (self._next + 1) % 2:
+        known = self._opening.keys() | self.open.keys() | self._dialling
+        if said.number < 1 or said.number in known or said.number % 2 != (self._next + 1) % 2:
             return f"a lane of the number {said.number}"
-        if len(self._opening) + len(self.open) >= 2 * self._growth.most + 2:
+        if len(known) >= 2 * self._growth.most + 2:
             return "too many lanes"
         if isinstance(said, _Offer):
-            self._spawn(self._answer(said.number, said.sdp))
+            self._spawn(self._answer(self._begin(said.number), said.sdp))
         else:
+            self._dialling.add(said.number)
             self._spawn(self._dial(said.number, said.port))
         return ""
 
@@ -216,22 +219,22 @@ class Lanes:
         for task in self._tasks:  # after the lanes: what is cut off while it gathers would leave sockets open
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listener is not None:
+            await self._listener.ended()
 
     # -- WebRTC -------------------------------------------------------------------------------------
 
-    async def _offer(self, number: int) -> None:
-        lane = self._begin(number)
+    async def _offer(self, lane: WebRtcLane) -> None:
         try:
-            self._say(_Offer(number, await lane.offer()))
+            self._say(_Offer(lane.number, await lane.offer()))
         except SignalError as error:
-            log.info("lane %d to %s: %s", number, self._peer, error)
+            log.info("lane %d to %s: %s", lane.number, self._peer, error)
 
-    async def _answer(self, number: int, sdp: str) -> None:
-        lane = self._begin(number)
+    async def _answer(self, lane: WebRtcLane, sdp: str) -> None:
         try:
-            self._say(_Answer(number, await lane.answer(sdp)))
+            self._say(_Answer(lane.number, await lane.answer(sdp)))
         except SignalError as error:
-            log.info("lane %d to %s: %s", number, self._peer, error)
+            log.info("lane %d to %s: %s", lane.number, self._peer, error)
 
     async def _accept(self, lane: WebRtcLane, sdp: str) -> None:
         try:
@@ -240,6 +243,7 @@ class Lanes:
             log.info("lane %d to %s: %s", lane.number, self._peer, error)
 
     def _begin(self, number: int) -> WebRtcLane:
+        """Known at once, so that `close` closes it however soon it comes."""
         lane = WebRtcLane(self._peer, number, self._events, self._servers, loopback=self._loopback)
         self._opening[number] = lane
         self._all.add(lane)
@@ -260,26 +264,36 @@ class Lanes:
         near = self._near()
         if self._identity is None or not self._certificate or near is None or self._closed:
             return
+        if self._listener is not None:
+            self._listener.close()
         number = self._number()
+        arguments = (self._identity, self._certificate, near[0], self._direct, self._events, number, LISTEN_S)
+        listening = self._loop.create_task(listen(*arguments))
         try:
-            self._listener = await listen(
-                self._identity, self._certificate, near[0], self._direct, self._events, number, LISTEN_S
-            )
-        except OSError as error:
+            self._listener = await asyncio.shield(listening)
+        except DirectError as error:
             log.info("no direct lane from %s: %s", self._peer, error)
             return
+        except asyncio.CancelledError:  # cut off in the middle it would leave a socket open
+            self._listener = await listening
+            raise
+        finally:
+            if self._closed and self._listener is not None:
+                self._listener.close()
         self._say(_Listening(number, self._listener.port))
 
     async def _dial(self, number: int, port: int) -> None:
         near = self._near()
-        if self._identity is None or not self._certificate or near is None:
-            return
         try:
+            if self._identity is None or not self._certificate or near is None:
+                return
             self._direct(await dial(self._identity, self._certificate, near[1], port, self._events, number, DIAL_S))
-        except (DirectError, OSError) as error:
+        except DirectError as error:
             log.info("no direct lane to %s: %s", self._peer, error)
             if not self._first:
                 await self._listen()
+        finally:
+            self._dialling.discard(number)
 
     def _direct(self, lane: DirectLane) -> None:
         self._all.add(lane)

@@ -44,8 +44,6 @@ MAX_TEXT = 200  # characters of a name, backend or version that a peer gives
 POKE_S = 1.5  # how long the larger id waits for the smaller one's offer
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 30.0
-DETOUR_S = 4.0  # without a direct path by then, one through another member is tried beside it
-KEEP_S = 120.0  # how long what a lost peer has not acknowledged waits for it to come back
 CARRIED_BYTES = 2 * 1024 * 1024  # held at most for one member on its way to another
 REDIAL_S = 1.0  # pokes are cheap and links are not: no peer can ask for more than one within this
 SAME_FAULT_S = 10.0  # the same sentence is not said twice within this
@@ -109,6 +107,8 @@ class MeshSettings(LinkSettings, frozen=True, kw_only=True):
     ice_servers: tuple[str, ...] = ()  # stun:host:port
     turn: tuple[ice.TurnServer, ...] = ()
     relay_only: bool = False
+    detour_s: float = 4.0  # without a direct path by then, one through another member is tried beside it
+    keep_s: float = 120.0  # how long what a lost peer has not acknowledged waits for it to come back
     max_peers: int = 256
 
 
@@ -514,7 +514,7 @@ class Mesh:
             link, lane = self._new_link(remote, self._token())
             self._spawn(self._dial(remote, link, lane))
             if remote.link is None:
-                remote.detour_timer = self._loop.call_later(DETOUR_S, self._try_detour, remote)
+                remote.detour_timer = self._loop.call_later(self._settings.detour_s, self._try_detour, remote)
         elif remote.link is None:
             self._signal(remote, _Poke(self._session, remote.ended))
             self._retry(remote, "it does not answer", quiet=remote.tries < 3)
@@ -725,7 +725,7 @@ class Mesh:
         if how is How.LOST and self._closing is None:
             if remote.keep_timer is not None:
                 remote.keep_timer.cancel()
-            remote.keep_timer = self._loop.call_later(KEEP_S, self._give_up_messages, remote, reason)
+            remote.keep_timer = self._loop.call_later(self._settings.keep_s, self._give_up_messages, remote, reason)
         else:
             self._give_up_messages(remote, reason)
         self._events.peer_lost(remote.peer, reason)

@@ -13,10 +13,12 @@ import pytest
 from desktop.bridge.transport import digest_of
 from desktop.errors import NoNetworkError
 from desktop.peers import mesh as mesh_module
+from desktop.peers import via as via_module
 from desktop.peers.link import Link
-from desktop.peers.mesh import SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
-from desktop.peers.packet import Kind
-from tests.peers.doubles import QUICK, HashSealer, Member, Place, Watched, close_members, cut
+from desktop.peers.mesh import CARRIED_BYTES, PROTOCOL, SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
+from desktop.peers.packet import VERSION, Kind
+from desktop.peers.packet import cut as cut_up
+from tests.peers.doubles import QUICK, HashSealer, Member, Place, Watched, close_members, cut, lane_of
 
 
 def not_bc(a: str, b: str) -> bool:
@@ -35,8 +37,8 @@ def vanish(member: Member) -> None:
     for remote in member.mesh._remotes.values():
         member.mesh._stop_timers(remote)
         remote.barred = "?"
-        if remote.link is not None:
-            cut(remote.link)
+        for link in remote.attempts:
+            cut(link)
 
 
 # -- finding each other -----------------------------------------------------------------------------
@@ -127,7 +129,8 @@ async def test_messages_are_acknowledged_and_counted() -> None:
     big, small = os.urandom(1_000_000), b""
     a.mesh.send("b", big, digest_of(big), bulk=True, token=1)
     a.mesh.send("b", small, digest_of(small), bulk=False, token=2)
-    await a.heard.until(lambda: len(a.heard.of("sent")) == 2 and a.heard.unsent_now["b"] == 0)
+    await a.heard.until(lambda: len(a.heard.of("sent")) == 2)
+    assert a.row("b").unsent_bytes == 0
     assert [call[2] for call in a.heard.of("sent")] == [2, 1]
     assert b.heard.messages == [("a", small, digest_of(small)), ("a", big, digest_of(big))]
     a.mesh.send("nobody", b"x", digest_of(b"x"), bulk=False, token=3)
@@ -225,6 +228,168 @@ async def test_nobody_lists_it_nobody_tries() -> None:
     assert a.row("b").next_try_s is None
     assert a.heard.faults[-1][1].endswith("It is tried again when somebody hears of it.")
     await close_members(a, b)
+
+
+async def test_messages_go_on_over_the_next_link() -> None:
+    a, b = await pair()
+    there, back = os.urandom(6_000_000), os.urandom(6_000_000)
+    a.mesh.send("b", there, digest_of(there), bulk=True, token=1)
+    b.mesh.send("a", back, digest_of(back), bulk=True, token=2)
+    await a.heard.until(lambda: any(m.done_bytes > 1_000_000 for m in a.row("b").moving))
+    cut(link_of(b, "a"))
+    await a.heard.until(lambda: bool(a.heard.of("lost")), 5)
+    await a.heard.until(lambda: bool(a.heard.of("sent")), 20)
+    await b.heard.until(lambda: bool(b.heard.of("sent")), 20)
+    assert (a.heard.of("sent"), b.heard.of("sent")) == ([("sent", "b", 1)], [("sent", "a", 2)])
+    assert a.heard.messages == [("b", back, digest_of(back))]
+    assert b.heard.messages == [("a", there, digest_of(there))]
+    assert a.heard.of("failed") == b.heard.of("failed") == []
+    await close_members(a, b)
+
+
+async def test_messages_to_a_program_that_was_restarted_fail() -> None:
+    place = Place()
+    a, b = Member("a", place), Member("b", place)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    b.heard.takes = None
+    a.mesh.send("b", b"for the old one", digest_of(b"for the old one"), bulk=True, token=1)
+    await b.heard.until(lambda: bool(b.heard.messages))
+    vanish(b)
+    again = Member("b", place)
+    await a.heard.until(lambda: bool(a.heard.of("failed")))
+    assert a.heard.of("failed") == [("failed", "b", 1, "it has begun anew")]
+    await again.connected_to("a")
+    assert again.heard.messages == []
+    await close_members(a, b, again)
+
+
+async def test_messages_to_one_who_does_not_come_back_are_given_up() -> None:
+    place = Place()
+    a, b = Member("a", place, keep_s=0.5), Member("b", place)
+    await a.connected_to("b")
+    await b.connected_to("a")
+    vanish(b)
+    a.mesh.send("b", b"never", digest_of(b"never"), bulk=True, token=1)
+    await a.heard.until(lambda: bool(a.heard.of("failed")))
+    assert a.heard.of("failed") == [("failed", "b", 1, "silent for 1 s")]
+    await close_members(a, b)
+
+
+async def test_a_message_counts_as_sent_once_the_program_has_taken_it() -> None:
+    a, b = await pair()
+    b.heard.takes = None
+    a.mesh.send("b", b"wait", digest_of(b"wait"), bulk=True, token=1)
+    await b.heard.until(lambda: bool(b.heard.receipts))
+    await asyncio.sleep(0.3)
+    assert a.heard.of("sent") == []
+    b.mesh.taken(b.heard.receipts[0])
+    await a.heard.until(lambda: a.heard.of("sent") == [("sent", "b", 1)])
+    await close_members(a, b)
+
+
+# -- a way round ------------------------------------------------------------------------------------
+
+
+async def walled(**changes: Any) -> tuple[Place, Member, Member, Member]:
+    """Three members; no packet passes between b and c, who are connected through a."""
+    place = Place()
+    place.walls.add(frozenset("bc"))
+    members = a, b, c = [Member(peer, place, **{"detour_s": 0.4, "open_s": 2.0, **changes}) for peer in "abc"]
+    for member in members:
+        await member.connected_to(*({"a", "b", "c"} - {member.peer}))
+    return place, a, b, c
+
+
+async def test_two_who_cannot_reach_each_other_talk_through_a_third() -> None:
+    _, a, b, c = await walled()
+    for me, peer in ((b, "c"), (c, "b")):
+        row = me.row(peer)
+        assert (row.state, row.path, row.via, row.lanes) == ("open", "via", "Member A", {"via": 1})
+    assert a.row("b").path == a.row("c").path == "direct"
+    there, back = os.urandom(3_000_000), os.urandom(3_000_000)
+    b.mesh.send("c", there, digest_of(there), bulk=True, token=1)
+    c.mesh.send("b", back, digest_of(back), bulk=True, token=2)
+    await b.heard.until(lambda: b.heard.of("sent") == [("sent", "c", 1)] and len(b.heard.messages) == 1, 20)
+    await c.heard.until(lambda: c.heard.of("sent") == [("sent", "b", 2)] and len(c.heard.messages) == 1, 20)
+    assert c.heard.messages == [("b", there, digest_of(there))]
+    assert b.heard.messages == [("c", back, digest_of(back))]
+    assert a.heard.messages == []
+    await close_members(a, b, c)
+    assert a.mesh._carried == {}
+
+
+async def test_the_one_between_cannot_read_and_holds_little() -> None:
+    _, a, b, c = await walled()
+    seen: list[bytes] = []
+    held: list[int] = []
+    carry_on = a.mesh._carry_on
+
+    def watching(remote: Any, said: Any) -> None:
+        carry_on(remote, said)
+        seen.append(said.sealed)
+        held.append(sum(size for _, size in a.mesh._carried.values()))
+
+    a.mesh._carry_on = watching  # type: ignore[method-assign]
+    secret = b"what only two should know " * 100_000
+    b.mesh.send("c", secret, digest_of(secret), bulk=True, token=1)
+    await b.heard.until(lambda: bool(b.heard.of("sent")), 20)
+    assert sum(len(frame) for frame in seen) > len(secret)
+    assert not any(b"what only two should know" in frame for frame in seen)
+    assert max(held) <= 2 * via_module.WINDOW
+    await close_members(a, b, c)
+
+
+async def test_direct_again_as_soon_as_that_works() -> None:
+    place, a, b, c = await walled()
+    data = os.urandom(5_000_000)
+    b.mesh.send("c", data, digest_of(data), bulk=True, token=1)
+    place.walls.clear()
+    await b.heard.until(lambda: b.heard.of("sent") == [("sent", "c", 1)], 20)
+    async with asyncio.timeout(20):
+        while not b.row("c").path == c.row("b").path == "direct":
+            await asyncio.sleep(0.05)
+    assert c.heard.messages == [("b", data, digest_of(data))]
+    assert b.heard.of("lost") == c.heard.of("lost") == []
+    await close_members(a, b, c)
+
+
+async def test_the_one_between_goes_and_the_others_hear_of_it() -> None:
+    place, a, b, c = await walled()
+    del place.doors["a"]
+    await a.mesh.close("the window was closed")
+    await b.heard.until(lambda: len(b.heard.of("lost")) == 2)
+    assert ("lost", "c", "Member A has lost it") in b.heard.of("lost")
+    place.walls.clear()
+    await b.connected_to("c")
+    await c.connected_to("b")
+    await close_members(a, b, c)
+
+
+async def test_another_one_between_takes_over() -> None:
+    place = Place()
+    place.walls.add(frozenset("bc"))
+    members = a, b, _, d = [Member(peer, place, detour_s=0.4, open_s=2.0) for peer in "abcd"]
+    for member in members:
+        await member.connected_to(*({"a", "b", "c", "d"} - {member.peer}))
+    between = {"Member A": a, "Member D": d}[b.row("c").via]
+    other = d if between is a else a
+    del place.doors[between.peer]
+    await between.mesh.close("the window was closed")
+    name = f"Member {other.peer.upper()}"
+    await b.heard.until(lambda: between.peer not in b.mesh.connected and b.row("c").via == name, 20)
+    await close_members(*members)
+
+
+async def test_more_than_the_one_between_may_hold_ends_the_lane() -> None:
+    _, a, b, c = await walled()
+    link = link_of(b, "c")
+    for _ in range(100):  # without waiting for anything to be confirmed
+        assert link.control is not None
+        link.control.send(bytes(60_000))
+    await c.heard.until(lambda: bool(c.heard.of("lost")))
+    assert sum(size for _, size in a.mesh._carried.values()) <= CARRIED_BYTES
+    await close_members(a, b, c)
 
 
 # -- the room itself --------------------------------------------------------------------------------
@@ -336,12 +501,10 @@ async def test_room_messages_that_make_no_sense(said: bytes) -> None:
 
 async def test_packets_that_make_no_sense() -> None:
     a, b = await pair()
-    channel = link_of(b, "a")._channel
-    assert channel is not None
-    channel.send(b"garbage that is no packet")
+    lane_of(link_of(b, "a")).send(b"garbage that is no packet")
     await b.heard.until(lambda: bool(b.heard.of("lost")))
-    assert a.heard.of("lost") == [("lost", "b", "packet version 103, here 1")]
-    assert b.heard.of("lost") == [("lost", "a", "the protocol was broken: packet version 103, here 1")]
+    assert a.heard.of("lost") == [("lost", "b", f"packet version 103, here {VERSION}")]
+    assert b.heard.of("lost") == [("lost", "a", f"the protocol was broken: packet version 103, here {VERSION}")]
     assert [fault[0] for fault in a.heard.faults] == ["bad"]
     assert "Member B sent something" in a.heard.faults[0][1]
     assert a.mesh.rows() == ()
@@ -351,28 +514,28 @@ async def test_packets_that_make_no_sense() -> None:
 class Impostor(Mesh):
     """Says in its hello that it is somebody else."""
 
-    def link_opened(self, link: Link) -> None:
+    def _hello(self, remote: Any, link: Link) -> bytes:
         self.me = PeerInfo("somebody", "Somebody", "cpu", "0.1")
-        super().link_opened(link)
+        return super()._hello(remote, link)
 
 
 class FutureMesh(Mesh):
-    protocol = 2
+    protocol = PROTOCOL + 1
 
 
 class AlienMesh(Mesh):
     """Greets in a form that only later versions know."""
 
-    def link_opened(self, link: Link) -> None:
-        hello = msgspec.msgpack.encode({"what": "hello", "protocol": 9, "info": {"name": "Alien", "version": "9.0"}})
-        link.send(Kind.ROOM, hello, digest_of(hello))
+    def _hello(self, remote: Any, link: Link) -> bytes:
+        return msgspec.msgpack.encode({"what": "hello", "protocol": 9, "info": {"name": "Alien", "version": "9.0"}})
 
 
 class EagerMesh(Mesh):
     """Sends before the hello."""
 
-    def link_opened(self, link: Link) -> None:
-        link.send(Kind.TRAINER, b"x", digest_of(b"x"))
+    def _hello(self, remote: Any, link: Link) -> bytes:
+        lane_of(link).send(cut_up(Kind.TRAINER, 1, b"x", digest_of(b"x"), 1024).packet(0, True))
+        return super()._hello(remote, link)
 
 
 @pytest.mark.parametrize(
@@ -399,18 +562,12 @@ async def test_hello_decides(kind: type[Mesh], text: str, monkeypatch: pytest.Mo
 
 
 async def test_a_peer_without_a_hello_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Silent(Mesh):
-        def link_opened(self, link: Link) -> None:
-            pass
-
-        def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
-            pass
+    monkeypatch.setattr(Link, "lane_opened", lambda link, lane: None)  # nobody says hello
 
     place = Place()
     a = Member("a", place, open_s=0.5)
-    monkeypatch.setattr("tests.peers.doubles.Mesh", Silent)
     b = Member("b", place)
-    await a.heard.until(lambda: any("no hello" in text for _, text, _ in a.heard.faults))
+    await a.heard.until(lambda: any("no answer within 0.5 s" in text for _, text, _ in a.heard.faults))
     await close_members(a, b)
 
 
