@@ -9,6 +9,7 @@ from desktop.bridge.lifecycle import Point
 from desktop.tasks import models
 from desktop.tasks.data import Batches, TaskData
 from desktop.tasks.spec import TaskSpec
+from desktop.trainer import wire
 
 
 def pick_device(backend: str) -> torch.device:
@@ -44,6 +45,17 @@ def flatten(model: nn.Module) -> torch.Tensor:
         parameter.data = flat[start:end].view_as(parameter)
         start = end
     return flat
+
+
+def drop_gradients(model: nn.Module) -> None:
+    """Give the gradients' memory back, so that an exchange does not find them there.
+
+    `set_` does it without the interpreter lock; losing the last reference would hold that for milliseconds.
+    """
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.set_()  # type: ignore[call-overload]
+            parameter.grad = None
 
 
 class LocalTraining:
@@ -92,10 +104,10 @@ class LocalTraining:
         self.model.train()
         indices = next(self.batches)
         x, y = models.tensors(self.data.train, indices, self.device)
-        self.optimiser.zero_grad(set_to_none=True)
         loss, correct = models.loss_and_correct(self.spec, self.model(x), y)
         loss.backward()
         self.optimiser.step()
+        drop_gradients(self.model)
         self.step_number += 1
         self._left -= 1
         self._samples += len(y)
@@ -104,7 +116,7 @@ class LocalTraining:
     @property
     def samples(self) -> int:
         """Samples seen since `begin`; 0 when the weights are not finite, so that nothing of them is used."""
-        return self._samples if bool(torch.isfinite(self.flat).all()) else 0
+        return self._samples if wire.finite(self.flat) else 0
 
     def forget_momentum(self) -> None:
         """Start the optimiser anew: after a divergence its state is not finite either."""

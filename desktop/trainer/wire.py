@@ -6,6 +6,7 @@ goes on. `tobytes`, `torch.save` and their like hold it for hundreds of millisec
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -42,9 +43,20 @@ def decode(payload: object, count: int, precision: str) -> torch.Tensor:
     if len(payload) != expected:
         raise ValueError(f"it has {len(payload)} bytes, {expected} were expected")
     numbers = trusted(payload, precision)
-    if not bool(torch.isfinite(numbers).all()):
+    if not finite(numbers):
         raise ValueError("it holds numbers that are not finite")
     return numbers
+
+
+def finite(numbers: torch.Tensor) -> bool:
+    """Whether none of a flat float32 tensor's numbers is infinite or NaN.
+
+    Either makes the sum so too. `isfinite` takes 20 times as long and needs memory; it decides only where finite
+    numbers have a sum that is too large.
+    """
+    if math.isfinite(numbers.sum().item()):
+        return True
+    return all(bool(torch.isfinite(part).all()) for part in numbers.split(BUCKET_BYTES // 4))
 
 
 def trusted(payload: memoryview | bytearray | bytes, precision: str) -> torch.Tensor:
