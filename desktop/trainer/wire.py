@@ -14,6 +14,7 @@ import torch
 if sys.byteorder != "little":  # pragma: no cover - no such machine runs torch
     raise ImportError("Peerloom's wire format is little endian; this computer is not.")
 
+Payload = memoryview | bytearray | bytes
 WIRE = {"f32": torch.float32, "f16": torch.float16}
 BUCKET_BYTES = 4 * 1024 * 1024  # of float32
 
@@ -35,14 +36,24 @@ def encode(numbers: torch.Tensor, precision: str, out: memoryview) -> None:
         torch.frombuffer(out, dtype=WIRE[precision]).copy_(numbers)
 
 
-def decode(payload: object, count: int, precision: str) -> torch.Tensor:
-    """float32 [count] from a payload. ValueError with the reason when it is not `count` finite numbers."""
-    if not isinstance(payload, memoryview | bytearray | bytes):
+def checked(payload: object, count: int, precision: str) -> Payload:
+    """The payload itself. ValueError with the reason when it is not `count` finite numbers."""
+    if not isinstance(payload, Payload):
         raise ValueError("it carries no numbers")
     expected = size(count, precision)
     if len(payload) != expected:
         raise ValueError(f"it has {len(payload)} bytes, {expected} were expected")
-    numbers = trusted(payload, precision)
+    only_finite(trusted(payload, precision))
+    return payload
+
+
+def decode(payload: object, count: int, precision: str) -> torch.Tensor:
+    """float32 [count] from a payload. ValueError with the reason when it is not `count` finite numbers."""
+    return trusted(checked(payload, count, precision), precision)
+
+
+def only_finite(numbers: torch.Tensor) -> torch.Tensor:
+    """The numbers themselves; ValueError when one of them is infinite or NaN."""
     if not finite(numbers):
         raise ValueError("it holds numbers that are not finite")
     return numbers
@@ -59,8 +70,8 @@ def finite(numbers: torch.Tensor) -> bool:
     return all(bool(torch.isfinite(part).all()) for part in numbers.split(BUCKET_BYTES // 4))
 
 
-def trusted(payload: memoryview | bytearray | bytes, precision: str) -> torch.Tensor:
-    """float32 from a payload that `decode` has accepted before, or that `encode` has written."""
+def trusted(payload: Payload, precision: str) -> torch.Tensor:
+    """float32 from a payload that `checked` has accepted before, or that `encode` has written."""
     if not len(payload):
         return torch.zeros(0)
     if memoryview(payload).readonly:
