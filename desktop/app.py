@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 RENDER_MS = 100  # the window is updated at most this often
 REPORT_MS = 1000
+PATHS_MS = 3000
 FIRST_PAINT_S = 0.03
 CLOSE_S = 4.0  # after this the process ends whatever still hangs
 
@@ -68,6 +69,7 @@ class App:
         self.render_timer = _timer(RENDER_MS, self._render, repeat=False)
         self.live_timer = _timer(RENDER_MS * 5, self._render_soon)
         self.report_timer = _timer(REPORT_MS, self._each_second)
+        self.paths_timer = _timer(PATHS_MS, self.controller.look_at_paths)
 
     def _intend(self, intent: object) -> None:
         if isinstance(intent, Quit):
@@ -125,6 +127,7 @@ class App:
         self.controller.begin()
         self.live_timer.start()
         self.report_timer.start()
+        self.paths_timer.start()
         await self.closing.wait()
         await self._shut_down()
         return self.exit_code
@@ -135,7 +138,7 @@ class App:
         self._render()
         self._take_picture()
         self.controller.changed.disconnect(self._render_soon)
-        for timer in (self.render_timer, self.live_timer, self.report_timer):
+        for timer in (self.render_timer, self.live_timer, self.report_timer, self.paths_timer):
             timer.stop()
         self.window.intent.disconnect(self._intend)
         await asyncio.gather(self.controller.shut_down(), self.browser.close())

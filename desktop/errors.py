@@ -172,6 +172,65 @@ class RoomFullError(PeerloomError):
     """The room has more than {limit} members; {peer} was left out."""
 
 
+# -- the way into the network, before there is any peer ---------------------------------------------
+
+
+class NoWayInError(PeerloomError):
+    """This computer has no network address that others could reach: it is offline, or a VPN, a firewall or a rule of
+    whoever manages it keeps programs off the network. Connect it to a network, then check again."""
+
+
+class SameNetworkError(PeerloomError):
+    """Members on the same network can connect; members elsewhere cannot, as no STUN server answers. This computer is
+    not on the internet, or a firewall blocks UDP."""
+
+
+class NoStunError(PeerloomError):
+    """Members on the same network can connect; members elsewhere cannot, as no STUN server is set. Enter one in the
+    settings."""
+
+
+class SymmetricNatError(PeerloomError):
+    """Members on the same network can connect. Those elsewhere need help: the router here shows each of them another
+    address (symmetric NAT), so that they cannot find this computer. Enter a TURN server in the settings."""
+
+
+class RelayMissingError(PeerloomError):
+    """Nobody can connect: only TURN servers may be used, and none is set. Enter one in the settings, or allow direct
+    ways there."""
+
+
+class PathCheckLateError(PeerloomError):
+    """The check had not ended after {limit} s. It got so far: {steps}. Rooms still work where a way is open."""
+
+
+class TurnPasswordError(PeerloomError):
+    """The TURN server {server} answers, but refuses the name or the password. Correct them in the settings."""
+
+
+class TurnSilentError(PeerloomError):
+    """The TURN server {server} does not answer: its address or port is wrong, or a firewall is in between. Correct it
+    in the settings."""
+
+
+class TurnClosedError(PeerloomError):
+    """No TURN server runs at {server}: the computer there says that the port is closed. The port is wrong, or the
+    server is not started. Correct it in the settings."""
+
+
+class TurnNameError(PeerloomError):
+    """The TURN server {server} cannot be found: there is no answer to its name. Correct its address in the settings."""
+
+
+class TurnUnusableError(PeerloomError):
+    """The TURN server {server} cannot be used: servers are reached over IPv4 so far, and TLS only over TCP. Enter
+    another in the settings."""
+
+
+class TurnRefusedError(PeerloomError):
+    """The TURN server {server} answers, but gives no relay address ({why}). Ask whoever runs it."""
+
+
 # -- tasks and data ---------------------------------------------------------------------------------
 
 

@@ -116,6 +116,10 @@ class OpenFolder(Intent, frozen=True):
     path: str
 
 
+class CheckPaths(Intent, frozen=True):
+    """Check again how this computer can be reached."""
+
+
 class AnotherWindow(Intent, frozen=True):
     """Start another window on this computer that joins the room of this one."""
 

@@ -61,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     ice: tuple[str, ...] | None = None
     turn: tuple[TurnServer, ...] | None = None
+    reach: str | None = None
     relay: tuple[str, ...] | None = None
     start: bool = False
     demo: int | None = None
@@ -124,6 +125,8 @@ OPTIONS: dict[str, Declared] = {
     "seed": Declared(declared("seed").kind, "N", "where chance begins"),
     "ice": Declared(declared("ice_servers").kind, "URL,...", "STUN servers"),
     "turn": Declared(declared("turn").kind, "'turn:HOST:PORT|USER|PASSWORD;...'", "TURN servers"),
+    "reach": Declared(declared("reach").kind, "R", "which servers may help: auto, network (none), internet, or relay "
+                                                   "(TURN alone)"),
     "relay": Declared(RELAY, "URL,...", "Nostr relays to meet through"),
     "start": Declared(None, "", "press Start"),
     "demo": Declared(Whole(2, 8), "N", "open N windows on this computer, join them in one room and train"),
@@ -143,7 +146,7 @@ OPTIONS: dict[str, Declared] = {
 TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "rounds", "precision", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
-            "min_members": "members"}
+            "reach": "reach", "min_members": "members"}
 # Pairs that contradict each other, and why.
 ROOM_DECIDES = "the room's host decides it for all members"
 ONE_WAY = "a window is in one room"

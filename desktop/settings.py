@@ -60,8 +60,11 @@ class Settings:
     models_folder = Setting(Folder(), "", "Models folder", "Where models are saved. Empty: the program's own folder.")
     port = Setting(Whole(1024, 65535, (0, "any free one")), 0,
                    "Port", "Where this window listens when it hosts a room. 0: any free one.")
-    ice_servers = Setting(STUN, cast(tuple[str, ...], ()),
-                          "STUN servers", "Servers that tell a window its address on the internet. None on a LAN.")
+    reach = Setting(Choice(("auto", "network", "internet", "relay")), "auto", "Reach",
+                    "Which servers help to find members, from the next room on. auto: those below, but none in a room "
+                    "on this network. network: none, ever. internet: those below. relay: TURN carries all packets.")
+    ice_servers = Setting(STUN, ("stun:stun.cloudflare.com:3478", "stun:stun.l.google.com:19302"), "STUN servers",
+                          "Servers that tell a window its address on the internet. The quickest to answer is used.")
     turn = Setting(Turns(), cast(tuple[TurnServer, ...], ()),
                    "TURN servers", "Servers that pass packets on where no direct way is open.")
     heartbeat_s = Setting(Real(0.2, 60), 2.0, "Heartbeat, s", "How often members show each other that they are there.")

@@ -221,6 +221,27 @@ class RoomView(Frozen):
     start_members: int = 2
 
 
+class PathsView(Frozen):
+    """What the preflight check says of this computer's ways to others; it may run again while this stands."""
+
+    state: str = ""  # "" | "checking" | "done"
+    severity: str = ""  # "good" | "info" | "care" | "bad"; "" before the first one is done
+    title: str = ""
+    text: str = ""
+    details: tuple[str, ...] = ()  # the facts, one a line
+    at: str = ""  # local time, HH:MM
+
+
+class PathRow(Frozen):
+    """The path to one member, as ICE found it. Kinds of candidates: host, srflx, prflx, relay."""
+
+    peer: str
+    state: str = ""  # "connecting" | "open" | "lost"
+    path: str = ""  # "host → srflx", mine first; "" while none is chosen
+    gathered: str = ""  # "2 host, 1 srflx"
+    remote: int = 0  # candidates of the other side
+
+
 class Confidence(Frozen):
     """How sure the model is of one class, 0..1."""
 
@@ -299,6 +320,8 @@ class WindowState(Frozen):
     data: DataView | None = None
     room: RoomView | None = None
     nearby: tuple[NearbyRoom, ...] = ()
+    preflight: PathsView = PathsView()
+    paths: tuple[PathRow, ...] = ()  # of all links, renewed every 3 s
     can_start: bool = False
     why_not_start: str = ""  # the reason that Start is disabled
     session: SessionState = SessionState()

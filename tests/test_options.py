@@ -189,12 +189,14 @@ def test_each_option_has_a_field_and_each_field_an_option() -> None:
 
 
 def test_settings_take_the_options() -> None:
-    options = Options.parse(["--port", "5000", "--name", "Quiet Heron", "--turn", "turn:t.example|me|secret"])
+    options = Options.parse(["--port", "5000", "--name", "Quiet Heron", "--turn", "turn:t.example|me|secret",
+                             "--reach", "relay", "--ice", "stun:a.example"])
     settings = Settings()
     for key, text in options.settings().items():
         settings.override(key, text)
     assert (settings.port, settings.name) == (5000, "Quiet Heron")
     assert settings.turn == (TurnServer("turn:t.example", "me", "secret"),)
+    assert (settings.reach, settings.ice_servers) == ("relay", ("stun:a.example",))
     assert settings.seed == 42
 
 

@@ -18,7 +18,8 @@ def test_defaults() -> None:
     settings = Settings()
     assert (settings.name, settings.theme, settings.seed, settings.min_members) == ("", "system", 42, 2)
     assert (settings.heartbeat_s, settings.silent_s, settings.stop_timeout_s) == (2, 8, 10)
-    assert (settings.port, settings.models_folder, settings.ice_servers, settings.turn) == (0, "", (), ())
+    assert (settings.port, settings.models_folder, settings.reach, settings.turn) == (0, "", "auto", ())
+    assert len(settings.ice_servers) >= 2
     assert settings.cpu_share == max(1, cores() - 1)
     assert settings.log_level == "info"
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from desktop.tasks.spec import TaskSpec
 
 
+BATCH = 64  # small enough that freeing a layer's output does not hold the interpreter lock for long
+
+
 class Evaluation(NamedTuple):
     """Mean loss (nats) and share of right answers (0..1) over `n` samples; None when there are none."""
 
@@ -20,7 +23,7 @@ class Evaluation(NamedTuple):
     n: int
 
 
-def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = 256
+def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH
              ) -> Generator[int, None, Evaluation]:
     """Goes through `samples` in batches, yields how many are done after each, returns an Evaluation.
 
@@ -54,7 +57,7 @@ def _slice(model: nn.Module, spec: TaskSpec, samples: ArraySet, which: slice) ->
         model.train(training)
 
 
-def evaluate_all(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = 256) -> Evaluation:
+def evaluate_all(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH) -> Evaluation:
     """The same in one go."""
     slices = evaluate(model, spec, samples, batch)
     while True:

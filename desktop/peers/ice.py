@@ -10,17 +10,23 @@ import logging
 import re
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 from aiortc import RTCConfiguration, RTCIceServer, RTCIceTransportPolicy, RTCPeerConnection
 
+from desktop.peers.stun import ANSWER_S, Address, Asker, Place, place
+
 log = logging.getLogger(__name__)
+S = TypeVar("S")
 
 LOOPBACK = "127.0.0.1"
 LOOK_UP_S = 2.0
+LATER_S = 30.0  # servers that answered are asked again after so long,
+SOON_S = 10.0  # and after so long when one is missing
 
 
 class TurnServer(msgspec.Struct, frozen=True):
@@ -53,41 +59,101 @@ def configuration(
 
 
 class Servers:
-    """The STUN and TURN servers of the settings, with their names looked up aside.
+    """The STUN and TURN servers of the settings, of which those that answer are used, found out aside.
 
-    aioice looks names up in the loop's executor, where a silent DNS server would hold up gathering and, as the
-    executor's threads cannot be cancelled, the end of the program. Here each look-up has a daemon thread of its own
-    and a limit; a server whose name is not known by then is left out of that connection.
+    aiortc takes one STUN and one TURN server, and a silent one would cost each connection 5 s. So all are asked at
+    the same time, within a second, and the quickest of each kind is taken; none, when none answers. aioice also looks
+    names up in the loop's executor, where a silent DNS server would hold up gathering and, as the executor's threads
+    cannot be cancelled, the end of the program: here each look-up has a daemon thread of its own and a limit.
     """
 
-    def __init__(self, stun: Sequence[str], turn: Sequence[TurnServer], *, relay_only: bool = False) -> None:
-        self._stun = tuple(stun)
+    def __init__(
+        self, stun: Sequence[str], turn: Sequence[TurnServer], *, relay_only: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stun = () if relay_only else tuple(stun)
         self._turn = tuple(turn)
         self._relay_only = relay_only
+        self._clock = clock
         self._numbers: dict[str, str] = {}
+        self._chosen = configuration(relay_only=relay_only)
+        self._until = float("-inf")  # when to ask again
+        self._asking = asyncio.Lock()
 
     async def configuration(self) -> RTCConfiguration:
-        """The configuration for the next connection, within `LOOK_UP_S` whatever DNS does."""
-        stun = await asyncio.gather(*(self._numeric(url) for url in self._stun))
-        turn = await asyncio.gather(*(self._numeric(each.url) for each in self._turn))
-        return configuration(
-            [url for url in stun if url],
-            [msgspec.structs.replace(each, url=url) for each, url in zip(self._turn, turn, strict=True) if url],
-            relay_only=self._relay_only,
-        )
+        """The configuration for the next connection: at once, or after `ANSWER_S` when it is time to ask again."""
+        if not self._stun and not self._turn:
+            return self._chosen
+        async with self._asking:
+            if self._clock() >= self._until:
+                self._chosen = await self._ask()
+                missing = len(self._chosen.iceServers or []) < bool(self._stun) + bool(self._turn)
+                self._until = self._clock() + (SOON_S if missing else LATER_S)
+        return self._chosen
 
-    async def _numeric(self, url: str) -> str:
-        """`url` with its host as a number; "" when it is not known in time. TLS needs the name: left as it is."""
-        match = re.fullmatch(r"(stun|turn):([^:?]+)(.*)", url)
-        if match is None:
-            return url
-        scheme, host, rest = match.groups()
+    async def _ask(self) -> RTCConfiguration:
+        try:
+            async with Asker.open() as asker:
+                stun, turn = await asyncio.gather(
+                    first(self._in_time(url, asker.mapped, url) for url in self._stun),
+                    first(self._in_time(each.url, asker.is_relay, each) for each in self._turn),
+                )
+        except OSError as error:
+            log.info("no server can be asked: %s", error)
+            stun = turn = None
+        return configuration([stun] if stun else [], [turn] if turn else [], relay_only=self._relay_only)
+
+    async def _in_time(self, url: str, question: Callable[[Address], Awaitable[object]], server: S) -> S | None:
+        """The server, with its host as a number, when it answers the question in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                where = place(url)
+                number = await self._number(where.host) if where else ""
+                if where and number and await self._answers(where, (number, where.port), question):
+                    return _numeric(server, where, number)
+        log.info("%s does not answer within %g s: left out", url, ANSWER_S)
+        return None
+
+    async def _answers(self, where: Place, address: Address, question: Callable[[Address], Awaitable[object]]) -> bool:
+        if where.transport == "udp":
+            return bool(await question(address))
+        try:
+            _, writer = await asyncio.open_connection(*address)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    async def _number(self, host: str) -> str:
         number = self._numbers.get(host) or await look_up(host)
-        if not number:
-            log.info("no address for %s within %g s: left out", host, LOOK_UP_S)
-            return ""
-        self._numbers[host] = number
-        return f"{scheme}:{number}{rest}"
+        if number:
+            self._numbers[host] = number
+        return number
+
+
+def _numeric(server: S, where: Place, number: str) -> S:
+    """A server's URL with its host as a number. TLS needs the name: left as it is, and known to be known by now."""
+    if where.tls:
+        return server
+    if isinstance(server, TurnServer):
+        url = f"turn:{number}:{where.port}?transport={where.transport}"
+        return cast(S, msgspec.structs.replace(server, url=url))
+    return cast(S, f"stun:{number}:{where.port}")
+
+
+async def first(questions: Iterable[Coroutine[Any, Any, S | None]]) -> S | None:
+    """The first answer that is one; the other questions are dropped then."""
+    tasks = [asyncio.create_task(each) for each in questions]
+    try:
+        for done in asyncio.as_completed(tasks):
+            answer = await done
+            if answer is not None:
+                return answer
+        return None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def look_up(host: str, limit_s: float = LOOK_UP_S) -> str:

@@ -35,15 +35,31 @@ def local_addresses(loopback: bool = False) -> tuple[str, ...]:
 
 def near_first(addresses: Iterable[str]) -> list[str]:
     """Somebody's addresses, first those in a network that this computer is in as well; IPv4 before IPv6."""
-    networks = [ipaddress.ip_network(f"{text}/{entry.network_prefix}", strict=False)
-                for adapter in ifaddr.get_adapters() for entry in adapter.ips
-                for text in [entry.ip if isinstance(entry.ip, str) else entry.ip[0].partition("%")[0]]]
+    networks = _own_networks()
 
     def far(text: str) -> tuple[bool, int]:
         ip = ipaddress.ip_address(text.partition("%")[0])
         return not any(ip in network for network in networks), ip.version
 
     return sorted(addresses, key=far)
+
+
+def is_near(host: str) -> bool:
+    """Whether a host is on a network like this computer's own, by its address: private, or in one of its networks.
+
+    A name counts as near when only the own network could know it: it has no dot, or ends in .local.
+    """
+    try:
+        ip = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return "." not in host or host.lower().endswith(".local")
+    return not ip.is_global or any(ip in network for network in _own_networks())
+
+
+def _own_networks() -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    return [ipaddress.ip_network(f"{text}/{entry.network_prefix}", strict=False)
+            for adapter in ifaddr.get_adapters() for entry in adapter.ips
+            for text in [entry.ip if isinstance(entry.ip, str) else entry.ip[0].partition("%")[0]]]
 
 
 def _rank(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int | None:

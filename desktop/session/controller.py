@@ -23,6 +23,7 @@ from desktop.paths import Folders
 from desktop.rooms.code import split_code
 from desktop.rooms.invite import Invite
 from desktop.rooms.names import person_name
+from desktop.session.paths import Preflight, path_rows
 from desktop.session.record import Record
 from desktop.session.report import Report
 from desktop.session.room import RoomKeeper
@@ -31,7 +32,7 @@ from desktop.session.setup import Setup
 from desktop.session.trainer_thread import TrainerThread
 from desktop.session.windows import Windows
 from desktop.settings import Settings, cores
-from desktop.state import ModelRow, NearbyRoom, Notice, SessionState, SettingRow, WindowState
+from desktop.state import ModelRow, NearbyRoom, Notice, PathRow, SessionState, SettingRow, WindowState
 from desktop.tasks.builtin import TASKS, card
 
 log = logging.getLogger(__name__)
@@ -70,12 +71,14 @@ class Controller(QObject):
         self.run = Run(self.record, trainer, settings, self._training_ended)
         self.room = RoomKeeper(me, port, settings, loopback=options.loopback, changed=self._room_changed,
                                noted=lambda severity, text: self.record.fault(severity, text))
+        self.preflight = Preflight(settings, self._spawn, self.changed.emit)
         self.windows = Windows(options, settings, folders, self)
         self.windows.ended.connect(self._window_ended)
         self.addresses: tuple[str, ...] = ()  # of this computer
         self._page, self._mode = "first", ""
         self._backends: tuple[str, ...] = ()  # () until torch is here
         self._nearby: tuple[NearbyRoom, ...] = ()
+        self._paths: tuple[PathRow, ...] = ()
         self._models: tuple[ModelRow, ...] = ()
         self._notices: list[Notice] = []
         self._names: dict[str, str] = {}
@@ -128,6 +131,7 @@ class Controller(QObject):
             want.SetSetting: lambda i: self._set_setting(i.key, i.value),
             want.Dismiss: lambda i: self._dismiss(i.notice),
             want.OpenFolder: lambda i: self._open_folder(i.path),
+            want.CheckPaths: lambda _: self.preflight.again(),
             want.AnotherWindow: lambda _: self.windows.open(self._link()),
         }
 
@@ -298,6 +302,7 @@ class Controller(QObject):
         async def enter() -> None:
             try:
                 await entering
+                self.preflight.room(self.room.where)
             except PeerloomError as error:
                 view = self.room.view
                 await self.room.leave()
@@ -359,8 +364,17 @@ class Controller(QObject):
 
     @Slot(str, str, str)
     def _peer_fault(self, severity: str, text: str, peer: str) -> None:
+        if severity != "info" and not self.room.others:
+            text = f"{text} {self.preflight.trouble(self.room.where)}".rstrip()
         self.record.fault(severity, text, peer)
         self.changed.emit()
+
+    def look_at_paths(self) -> None:
+        """Every 3 s: how each member is reached."""
+        paths = path_rows(self.room.rows())
+        if paths != self._paths:
+            self._paths = paths
+            self.changed.emit()
 
     def nearby_changed(self, rooms: tuple[NearbyRoom, ...]) -> None:
         """Rooms announced on the network."""
@@ -544,6 +558,8 @@ class Controller(QObject):
         except OptionError as error:
             self._refused_settings[key] = error.sentence
             return
+        if key in ("reach", "ice_servers", "turn"):
+            self.preflight.settings_changed()
         if key == "theme":
             self.theme_changed.emit(self._settings.theme)
 
@@ -588,7 +604,8 @@ class Controller(QObject):
             device=f"{self.room.backend.upper()} · {self._settings.cpu_share} of {cores()} cores",
             addresses=self.addresses, ready=bool(self._backends), tasks=CARDS,
             task=card(spec) if spec else None, values=self.setup.values, data=self.setup.data, room=self.room.view,
-            nearby=self._nearby, can_start=not why, why_not_start=why, session=self.session(),
+            nearby=self._nearby, preflight=self.preflight.view, paths=self._paths,
+            can_start=not why, why_not_start=why, session=self.session(),
             curves=self.record.curves(), try_=self.record.try_view(), models=self._models, settings=rows,
             log=tuple(self.record.log), notices=tuple(self._notices),
         )

@@ -17,14 +17,15 @@ import msgspec
 from desktop import __version__
 from desktop.bridge.adapter import PeerPort
 from desktop.errors import PeerloomError
-from desktop.peers.ice import TurnServer
 from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo
+from desktop.rooms.adapters import is_near
 from desktop.rooms.code import redeem
-from desktop.rooms.invite import Invite
+from desktop.rooms.invite import Invite, split_address
 from desktop.rooms.lan import LanGuest, LanHost, RoomInfo, join
 from desktop.rooms.names import room_name
 from desktop.rooms.nearby import Announcer
 from desktop.rooms.seal import Sealer
+from desktop.session.paths import servers
 from desktop.settings import Settings
 from desktop.state import RoomView
 
@@ -54,6 +55,7 @@ class RoomKeeper:
         self.backend = "cpu"
         self.name = ""
         self.info: RoomInfo | None = None  # what the host told of the room
+        self.where = ""  # this room is on this "computer", this "network", or beyond it: "internet"
         self._invite: Invite | None = None
         self._host: LanHost | None = None
         self._guest: LanGuest | None = None
@@ -96,7 +98,7 @@ class RoomKeeper:
             code_changed=lambda code: self._change(code=code), options={"task": task_id},
         )
         self._invite = self._host.invite
-        self._start_mesh(Sealer(self._me, key, name), local)
+        self._start_mesh(Sealer(self._me, key, name), "computer" if local else "network")
         assert self._mesh is not None
         self._mesh.add_rendezvous(self._host)
         self._change(state="open", link=self._invite.link(), code=self._host.code, address=self._host.addresses[0])
@@ -120,7 +122,9 @@ class RoomKeeper:
         self._guest, self.info = await join(invite, self._me)
         self._invite = invite
         clock = self._guest.clock  # the members' clocks may differ; the host's is the room's
-        self._start_mesh(Sealer(self._me, invite.key, invite.room, clock), self._is_local(invite))
+        near = is_near(split_address(self._guest.address)[0])
+        where = "computer" if self._is_local(invite) else "network" if near else "internet"
+        self._start_mesh(Sealer(self._me, invite.key, invite.room, clock), where)
         assert self._mesh is not None
         self._mesh.add_rendezvous(self._guest)
         self._watch(self._guest)
@@ -130,13 +134,14 @@ class RoomKeeper:
         """A room on this computer only: its addresses are those of the loopback."""
         return self._loopback or all(a.startswith(("127.", "[::1]")) for a in invite.addresses)
 
-    def _start_mesh(self, sealer: Sealer, loopback: bool) -> None:
-        settings = self._settings
-        turn = tuple(TurnServer(server.url, server.user, server.credential) for server in settings.turn)
+    def _start_mesh(self, sealer: Sealer, where: str) -> None:
+        settings, asked = self._settings, servers(self._settings, where)
+        self.where = where
         self._mesh = Mesh(
             PeerInfo(self._me, self.name, self.backend, __version__), self._port, sealer,
-            MeshSettings(heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s, loopback=loopback,
-                         ice_servers=settings.ice_servers, turn=turn),
+            MeshSettings(heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s,
+                         loopback=where == "computer", ice_servers=asked.stun, turn=asked.turn,
+                         relay_only=asked.relay_only),
             random.Random(),
         )
         self._port.mesh = self._mesh

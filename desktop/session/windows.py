@@ -12,11 +12,12 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 import desktop
 from desktop.options import Options
 from desktop.paths import Folders
-from desktop.settings import Settings
+from desktop.settings import DECLARED, Settings
 
 log = logging.getLogger(__name__)
 
 ENDING_MS = 1000
+HANDED_ON = ("reach", "ice_servers", "turn")  # settings without which another window would find no way to this one
 
 
 def command() -> tuple[str, list[str]]:
@@ -45,6 +46,7 @@ class Windows(QObject):
         self._opened += 1
         number, options = self._opened, self._options
         profile = Path(tempfile.mkdtemp(prefix=f"window-{number}-", dir=self._folders.cache))
+        self._hand_on(Folders.find(profile))
         arguments = [link, "--profile", str(profile), "--new-instance", "--theme", self._settings.theme, *more]
         if options.report:
             arguments += ["--report", str(options.report.with_stem(f"{options.report.stem}-{number}"))]
@@ -53,6 +55,13 @@ class Windows(QObject):
         if options.backend != "auto":
             arguments += ["--backend", options.backend]
         self._start(number, arguments, profile / "window.log")
+
+    def _hand_on(self, folders: Folders) -> None:
+        """By its settings, not by options: anybody on this computer can read those, and a TURN password is in them."""
+        settings = Settings(folders.make().settings)
+        for key in HANDED_ON:
+            settings.set(key, DECLARED[key].kind.write(getattr(self._settings, key)))
+        settings.save()
 
     def _start(self, number: int, arguments: list[str], output: Path) -> None:
         process = QProcess(self)

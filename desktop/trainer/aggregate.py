@@ -14,6 +14,7 @@ import torch
 
 from desktop.rounds.messages import Stamp
 from desktop.trainer import wire
+from desktop.trainer.loop import give_back
 
 
 class Aggregation:
@@ -30,8 +31,9 @@ class Aggregation:
         self.versions = [0] * len(self.slices)
         self.stamp: Stamp | None = None
         self.precision = "f32"
-        self._kept: dict[int, dict[str, torch.Tensor]] = {}
-        self._results: dict[int, memoryview] = {}
+        self._kept: dict[int, dict[str, wire.Payload]] = {}
+        self._results: dict[int, wire.Payload] = {}
+        self._dropped: list[wire.Payload] = []
 
     def __len__(self) -> int:
         """How many buckets there are."""
@@ -46,9 +48,21 @@ class Aggregation:
 
     def begin(self, stamp: Stamp, precision: str) -> None:
         """A new attempt: contributions and results of earlier ones are forgotten, my update is kept."""
+        self._forget()
         self.stamp, self.precision = stamp, precision
-        self._kept.clear()
-        self._results.clear()
+
+    def _forget(self) -> None:
+        self.stamp = None
+        self._dropped += self._results.values()
+        for payloads in self._kept.values():
+            self._dropped += payloads.values()
+        self._kept, self._results = {}, {}
+
+    def freeing(self) -> Iterator[None]:
+        """Give back what was forgotten, bucket by bucket: a whole model's would hold the interpreter lock for long."""
+        while self._dropped:
+            self._dropped.pop()
+            yield
 
     def update(self, bucket: int) -> torch.Tensor:
         """My update of one bucket."""
@@ -57,8 +71,7 @@ class Aggregation:
 
     def keep(self, bucket: int, peer: str, payload: object) -> None:
         """Keep a contribution until its bucket is reduced; ValueError when it cannot be used."""
-        numbers = wire.decode(payload, self.count(bucket), self.precision)
-        self._kept.setdefault(bucket, {})[peer] = numbers
+        self._kept.setdefault(bucket, {})[peer] = wire.checked(payload, self.count(bucket), self.precision)
 
     def has_all(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str) -> bool:
         """Whether every contribution to a bucket is here; my own always is."""
@@ -72,23 +85,23 @@ class Aggregation:
         kept = self._kept.pop(bucket, {})
         total = torch.zeros(self.count(bucket))
         for peer, weight in shares:
-            total.add_(self._mine(bucket) if peer == me else kept[peer], alpha=weight)
+            total.add_(self._mine(bucket) if peer == me else wire.trusted(kept[peer], self.precision), alpha=weight)
         wire.encode(total, self.precision, out)
-        wire.decode(out, len(total), self.precision)  # a sum that is not finite must not leave this member
+        wire.checked(out, len(total), self.precision)  # a sum that is not finite must not leave this member
         self._results[bucket] = out
 
     def _mine(self, bucket: int) -> torch.Tensor:
         """My update as the others would have got it: rounded to the wire, and refused for the same reasons."""
         numbers = self.update(bucket)
+        if self.precision == "f32":
+            return wire.only_finite(numbers)
         rounded = bytearray(wire.size(len(numbers), self.precision))
         wire.encode(numbers, self.precision, memoryview(rounded))
         return wire.decode(rounded, len(numbers), self.precision)
 
     def keep_result(self, bucket: int, payload: object) -> None:
         """Keep a result until the commit; ValueError when it cannot be used."""
-        wire.decode(payload, self.count(bucket), self.precision)
-        assert isinstance(payload, memoryview | bytearray | bytes)
-        self._results[bucket] = memoryview(payload)
+        self._results[bucket] = wire.checked(payload, self.count(bucket), self.precision)
 
     def _with_result(self, bucket: int) -> torch.Tensor:
         """What is in `_results` was checked when it came: the sum is made twice, for the digest and for the commit."""
@@ -114,10 +127,14 @@ class Aggregation:
                 self.committed[self.slices[bucket]] = self._with_result(bucket)
                 self.versions[bucket] = round_
                 self.rewind(bucket)
+                del self._results[bucket]
             yield
-        self.stamp = None
-        self._kept.clear()
-        self._results.clear()
+        self._forget()
+        yield from self.freeing()
+
+    def free(self) -> None:
+        """Give the memory back; nothing can be done with it any more."""
+        give_back([self.committed])
 
     # -- committed weights --
 

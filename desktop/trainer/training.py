@@ -11,6 +11,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +48,14 @@ HIGH_WATER = 16 * 1024 * 1024  # unacknowledged bytes to one peer above which no
 REPORT_S = 0.1
 DIVERGED_TRIES = 3
 SAMPLES_TO_TRY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult(act.Action):
+    """Send a result that I have made. The buffer is one for all members, and is kept for the commit anyway."""
+
+    stamp: Stamp
+    buffer: bytearray
 
 
 class Training:
@@ -122,6 +131,12 @@ class Training:
         self._actions = deque(action for action in self._actions if isinstance(action, committing))
         self._held.clear()
         self._transport.listen(None)
+
+    def free(self) -> None:
+        """Give the memory back, when another run takes its place."""
+        self._job = None
+        self.local.free()
+        self.numbers.free()
 
     @property
     def left(self) -> bool:
@@ -203,7 +218,7 @@ class Training:
     def _release_held(self) -> bool:
         for peer, waiting in self._held.items():
             if waiting and self._transport.unsent(peer) < HIGH_WATER:
-                self._send_bulk(waiting.popleft())
+                self._send_bulk(peer, waiting.popleft())
                 return True
         return False
 
@@ -241,8 +256,8 @@ class Training:
                 self.local.cancel()
             case act.BeginExchange(plan):
                 self.numbers.begin(plan.stamp, plan.precision)
-                self._held = {peer: deque(a for a in waiting if isinstance(a, act.SendSnapshot))
-                              for peer, waiting in self._held.items()}
+                self._job = self.numbers.freeing()
+                self._drop_held(act.Contribute, SendResult)
             case act.Contribute(to=to):
                 self._held.setdefault(to, deque()).append(action)  # also below high water: what waits goes first
             case act.SendSnapshot(to, _, bucket):
@@ -261,6 +276,7 @@ class Training:
             case act.DigestBase(round_):
                 self._job = self._digest_base(round_)
             case act.ApplyResults(round_, buckets):
+                self._drop_held(SendResult)  # who has heard of the commit takes no results any more
                 self._job = self._apply(round_, buckets)
             case act.Validate(round_):
                 self._job = self._validate(round_)
@@ -273,6 +289,10 @@ class Training:
                 self._say(Noted(severity=severity, text=text, peer=peer))
             case act.Finished():
                 self._job = self._finish(complete=True)
+
+    def _drop_held(self, *kinds: type[act.Action]) -> None:
+        self._held = {peer: deque(action for action in waiting if not isinstance(action, kinds))
+                      for peer, waiting in self._held.items()}
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
         """Go back to the committed weights, then train from there."""
@@ -298,16 +318,19 @@ class Training:
         except ValueError as error:
             self.engine.unusable(stamp, peer, str(error), self._clock())
 
-    def _send_bulk(self, action: act.Action) -> None:
+    def _send_bulk(self, to: str, action: act.Action) -> None:
         numbers = self.numbers
         match action:
-            case act.Contribute(stamp, bucket, to, precision):
+            case SendResult(buffer=buffer):
+                self._transport.send(to, buffer, bulk=True)
+                return
+            case act.Contribute(stamp, bucket, _, precision):
                 if numbers.stamp != stamp:
                     return
                 message: Contribution | SnapshotBucket = Contribution(stamp, bucket)
                 buffer, payload = codec.reserve(message, self._schema, wire.size(numbers.count(bucket), precision))
                 wire.encode(numbers.update(bucket), precision, payload)
-            case act.SendSnapshot(to, _, bucket):
+            case act.SendSnapshot(_, _, bucket):
                 # The version is read here: rounds may have been committed while this waited.
                 message = SnapshotBucket(numbers.versions[bucket], bucket)
                 buffer, payload = codec.reserve(message, self._schema, wire.size(numbers.count(bucket), "f32"))
@@ -328,8 +351,8 @@ class Training:
         except ValueError as error:
             self.engine.unusable(stamp, self._transport.me, str(error), self._clock())
             return
-        for peer in action.to:  # the same buffer to all: nobody writes to it any more
-            self._transport.send(peer, buffer, bulk=True)
+        for peer in action.to:
+            self._held.setdefault(peer, deque()).append(SendResult(stamp, buffer))
         self.engine.reduced(stamp, bucket, self._clock())
 
     def _digest_results(self, stamp: Stamp) -> Iterator[object]:
@@ -373,6 +396,7 @@ class Training:
                                                     card)))
             except PeerloomError as error:
                 self._say(Noted(severity="bad", text=error.sentence))
+        local.forget_momentum()
         pictures = tuple(sample.png for sample in sample_pictures(local.data.test, SAMPLES_TO_TRY))
         self._report(float("inf"))
         self._say(FinalModel(complete=complete, round=room.round, digest=room.digest, path=path,

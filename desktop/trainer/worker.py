@@ -238,8 +238,10 @@ class TrainerWorker(QObject):
             self.said.emit(Failed(sentence="There is no data to train on yet. Choose your data first."))
             return
         training = Training(command, self._data, self.transport, self.said.emit)
-        if self._training is not None and not self._training.left:
-            self._training.leave()  # of an earlier run, whose room may still hear it
+        if self._training is not None:
+            if not self._training.left:
+                self._training.leave()  # of an earlier run, whose room may still hear it
+            self._training.free()
         self._training = training
         training.begin()
 

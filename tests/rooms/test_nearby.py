@@ -18,7 +18,7 @@ import zeroconf
 from zeroconf import ServiceInfo
 
 from desktop.rooms import adapters, nearby
-from desktop.rooms.adapters import local_addresses, near_first
+from desktop.rooms.adapters import is_near, local_addresses, near_first
 from desktop.rooms.nearby import SERVICE, Announcer, Browser, read_room
 from desktop.state import NearbyRoom
 
@@ -271,6 +271,17 @@ def test_own_addresses_in_the_order_of_use(monkeypatch: pytest.MonkeyPatch) -> N
     assert local_addresses() == ("192.168.1.20", "10.8.0.2", "fd00::5", "169.254.7.7")
     assert local_addresses(loopback=True) == ("127.0.0.1",)
     assert near_first(["203.0.113.9", "fd00::9", "10.8.0.9"]) == ["10.8.0.9", "fd00::9", "203.0.113.9"]
+
+
+@pytest.mark.parametrize(("host", "near"), [
+    ("192.168.7.1", True), ("127.0.0.1", True), ("fe80::1%3", True), ("fd00::1", True), ("100.64.0.9", True),
+    ("1.1.1.1", False), ("2606:4700::1", False), ("2600:1f00::99", True), ("5.5.5.200", True), ("5.5.6.1", False),
+    ("lab-3", True), ("lab-3.local", True), ("room.example.org", False),
+])
+def test_what_is_on_this_network(monkeypatch: pytest.MonkeyPatch, host: str, near: bool) -> None:
+    monkeypatch.setattr(adapters.ifaddr, "get_adapters",
+                        lambda: [adapter("eth0", "5.5.5.20/24", "2600:1f00::5/64", "192.168.1.20/24")])
+    assert is_near(host) == near
 
 
 def test_without_a_network_there_is_this_computer(monkeypatch: pytest.MonkeyPatch) -> None:

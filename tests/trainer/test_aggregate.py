@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -166,6 +167,22 @@ def test_a_new_attempt_forgets_contributions_and_results_and_keeps_my_update() -
     assert torch.equal(numbers.update(0), mine)
     finish(numbers.apply(1, (1,)))
     assert numbers.versions == [0, 0]
+
+
+def test_what_was_forgotten_is_given_back_bucket_by_bucket() -> None:
+    numbers = made()
+    numbers.begin(STAMP, "f32")
+    payloads = [wired(np.ones(3)), wired(np.ones(3)), wired(np.ones(2))]
+    gone = [weakref.ref(payload) for payload in payloads]
+    numbers.keep(0, "b", payloads[0])
+    numbers.keep(0, "c", payloads[1])
+    numbers.keep_result(1, payloads.pop())
+    payloads.clear()
+    numbers.begin(NEXT, "f32")
+    alive = []
+    for _ in numbers.freeing():
+        alive.append(sum(payload() is not None for payload in gone))
+    assert alive == [2, 1, 0]
 
 
 @pytest.mark.parametrize(

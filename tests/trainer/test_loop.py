@@ -141,3 +141,21 @@ def test_devices() -> None:
     assert pick_device("auto").type == backends()[-1]
     with pytest.raises(ValueError, match=r"this computer has no quantum; it has cpu"):
         pick_device("quantum")
+
+
+def test_gradients_are_not_kept_after_a_step() -> None:
+    training = local()
+    training.begin(1, batch=16, lr=0.01)
+    training.step()
+    assert all(parameter.grad is None for parameter in training.model.parameters())
+
+
+def test_what_is_given_back_holds_no_memory() -> None:
+    training = local()
+    training.begin(1, batch=16, lr=0.01)
+    training.step()
+    states = [value for state in training.optimiser.state.values() for value in state.values()]
+    training.free()
+    left = [*training.model.parameters(), training.flat, *states]
+    assert len(states) == 3 * len(list(training.model.parameters()))
+    assert sum(tensor.untyped_storage().nbytes() for tensor in left) == 0

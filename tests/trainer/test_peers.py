@@ -9,9 +9,10 @@ import pytest
 
 from desktop.bridge import codec
 from desktop.bridge.lifecycle import Failed, FinalModel, Noted
+from desktop.bridge.transport import Buffer
 from desktop.rounds import actions as act
 from desktop.rounds.messages import Contribution, Hello, Refused, SnapshotRequest, Stamp, View
-from desktop.trainer.training import HIGH_WATER, Training
+from desktop.trainer.training import HIGH_WATER, SendResult, Training
 from tests.trainer.test_training import Room
 
 
@@ -52,7 +53,7 @@ def test_a_contribution_of_a_wrong_length_is_refused_and_the_others_go_on(tmp_pa
     bad = room.trainings["m2"]
     encode = codec.reserve
 
-    def spoiled(self: Training, action: act.Action) -> None:
+    def spoiled(self: Training, to: str, action: act.Action) -> None:
         if isinstance(action, act.Contribute):
             message = Contribution(action.stamp, action.bucket)
             self._transport.send(action.to, encode(message, self._schema, length)[0], bulk=True)
@@ -112,6 +113,67 @@ def test_above_high_water_nothing_more_is_produced_for_a_peer(tmp_path: Path) ->
     del training._transport.unsent  # type: ignore[attr-defined]
     room.run(room.all_ended)
     assert len(room.digests()) == 1
+
+
+def waiting_results(training: Training, peer: str) -> list[SendResult]:
+    return [action for action in training._held.get(peer, ()) if isinstance(action, SendResult)]
+
+
+def reduced_above_high_water(room: Room) -> Training:
+    """The room goes on until m0, which cannot send anything more to m1, has made all its results."""
+    training = room.trainings["m0"]
+    training._transport.unsent = lambda peer: HIGH_WATER  # type: ignore[method-assign]
+    room.run(lambda: len(waiting_results(training, "m1")) == 2)
+    return training
+
+
+def test_results_wait_above_high_water_in_the_one_buffer_that_is_kept_for_the_commit(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, local_steps=1)
+    training = reduced_above_high_water(room)
+    kept = [memoryview(payload).obj for payload in training.numbers._results.values()]
+    assert all(any(waiting.buffer is each for each in kept) for waiting in waiting_results(training, "m1"))
+    del training._transport.unsent  # type: ignore[attr-defined]
+    room.run(room.all_ended)
+    assert len(room.digests()) == 1
+
+
+def test_results_of_an_earlier_attempt_or_a_committed_round_are_not_sent(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, local_steps=1)
+    training = reduced_above_high_water(room)
+    exchange = training.engine.member.exchange
+    assert exchange is not None
+    waiting = list(training._held["m1"])
+    training._carry_out(act.BeginExchange(exchange.plan))
+    assert not training._held["m1"]
+    training._held["m1"].extend(waiting)
+    training._carry_out(act.ApplyResults(1, ()))
+    assert not waiting_results(training, "m1")
+
+
+def test_members_who_all_wait_above_high_water_go_on_when_what_they_sent_has_come(tmp_path: Path) -> None:
+    room = Room(tmp_path, 3, local_steps=1)
+    for training in room.trainings.values():
+        on_its_way = OnItsWay(room, training)
+        training._transport.unsent = on_its_way.unsent  # type: ignore[method-assign]
+        training._transport.send = on_its_way.send  # type: ignore[method-assign]
+    room.run(room.all_ended)
+    assert len(room.digests()) == 1
+
+
+class OnItsWay:
+    """Puts a member above the high-water mark from each bucket that it sends until a while later."""
+
+    def __init__(self, room: Room, training: Training) -> None:
+        self.room, self.until, self.post = room, dict[str, float](), training._transport.send
+
+    def send(self, peer: str, data: Buffer, *, bulk: bool) -> None:
+        assert not bulk or self.unsent(peer) < HIGH_WATER
+        if bulk:
+            self.until[peer] = self.room.clock() + 0.2
+        self.post(peer, data, bulk=bulk)
+
+    def unsent(self, peer: str) -> int:
+        return HIGH_WATER if self.room.clock() < self.until.get(peer, 0.0) else 0
 
 
 def test_a_bucket_without_a_result_is_told_to_the_engine_at_the_commit(tmp_path: Path) -> None:

@@ -99,3 +99,12 @@ def test_a_view_is_the_tensors_own_bytes() -> None:
     assert bytes(view) == np.array([2.0, 3.0], "<f4").tobytes()
     numbers[1] = 7.0
     assert bytes(view) == np.array([7.0, 3.0], "<f4").tobytes()
+
+
+def test_finite_numbers_whose_sum_is_not_are_finite() -> None:
+    largest = np.full(3, np.finfo(np.float32).max)
+    assert torch.from_numpy(largest).sum().item() == float("inf")
+    assert wire.decode(encoded(largest, "f32"), 3, "f32").numpy().tobytes() == largest.tobytes()
+    assert not wire.finite(torch.tensor([*largest.tolist(), float("nan")]))
+    assert not wire.finite(torch.tensor([float("inf"), -float("inf")]))
+    assert wire.finite(torch.zeros(0))

@@ -27,6 +27,8 @@ from desktop.state import (
     ModelRow,
     NearbyRoom,
     Notice,
+    PathRow,
+    PathsView,
     Policy,
     RoomView,
     SessionState,
@@ -323,8 +325,34 @@ def models_empty() -> WindowState:
     return _replace(BASE, page="models")
 
 
+PATHS = (PathRow(peer="b2d8114f03", state="open", path="host → host", gathered="2 host", remote=2),
+         PathRow(peer="c3aa90be51", state="open", path="host → srflx", gathered="2 host, 2 srflx", remote=4),
+         PathRow(peer="d4c7720a9e", state="open", path="relay → host", gathered="2 host, 1 relay, 2 srflx", remote=3))
+GOOD_WAY = PathsView(
+    state="done", severity="good", title="Reachable from anywhere", at="17:41",
+    text="Members anywhere can connect directly: all servers see this computer at the same address, 203.0.113.7.",
+    details=("Own addresses: 192.168.1.20, 10.0.0.4", "stun.one.example:3478: sees this computer at 203.0.113.7:54012",
+             "stun.two.example:19302: sees this computer at 203.0.113.7:54012"))
+BAD_WAY = PathsView(
+    state="done", severity="bad", title="TURN: wrong name or password", at="17:41",
+    text="The TURN server relay-number-7.communications.department.example-university.example:3478 answers, but "
+         "refuses the name or the password. Correct them in the settings. Until then only members on the same network "
+         "are reached.",
+    details=("Own addresses: 192.168.1.20, 10.0.0.4", "stun.one.example:3478: no answer",
+             "stun.two.example:19302: no answer",
+             "relay-number-7.communications.department.example-university.example:3478: refuses the name or the "
+             "password"))
+
+
 def network_page() -> WindowState:
-    return _replace(training(), page="network")
+    return _replace(training(), page="network", paths=PATHS, preflight=GOOD_WAY)
+
+
+def network_bad() -> WindowState:
+    state = training_crowd()
+    return _replace(state, page="network", preflight=_replace(BAD_WAY, state="checking"), paths=tuple(
+        PathRow(peer=member.peer, state="open", path="srflx → prflx", gathered="12 host, 1 relay, 10 srflx", remote=23)
+        for member in state.session.members))
 
 
 def network_empty() -> WindowState:
@@ -342,6 +370,6 @@ def help_page() -> WindowState:
 SAMPLES = {made.__name__: made for made in (
     first, task, data_empty, data_digits, data_pets, data_reading, data_error, room_choose, room_host, room_open,
     room_join, room_joining, room_failed, room_alone, train_ready, train_blocked, training, training_crowd,
-    training_odd, trained, try_page, try_empty, models_page, models_empty, network_page, network_empty, settings_page,
-    help_page,
+    training_odd, trained, try_page, try_empty, models_page, models_empty, network_page, network_bad, network_empty,
+    settings_page, help_page,
 )}  # fmt: skip

@@ -17,6 +17,7 @@ from desktop.intents import (
     AnotherWindow,
     BeginJoin,
     BeginRoom,
+    CheckPaths,
     ChooseTask,
     ClearData,
     GoTo,
@@ -354,9 +355,47 @@ def test_network_rows_sort_by_number(window: MainWindow) -> None:
     assert page.addresses.text() == "192.168.1.20 · 10.0.0.4"
     table = page.table.model()
     assert table.rowCount() == 3
-    page.table.sortByColumn(2, Qt.SortOrder.DescendingOrder)
-    assert [table.index(row, 2).data() for row in range(3)] == ["41 ms", "23 ms", "1 ms"]
-    assert table.index(0, 6).data() == "relay → host, 5 gathered"
+    page.table.sortByColumn(3, Qt.SortOrder.DescendingOrder)
+    assert [table.index(row, 3).data() for row in range(3)] == ["41 ms", "23 ms", "1 ms"]
+    assert [table.index(0, column).data() for column in (1, 4, 5, 6)] == [
+        "d4c7720a", "relay → host", "2 host, 1 relay, 2 srflx", "3"]
+    page.table.sortByColumn(6, Qt.SortOrder.DescendingOrder)
+    assert [table.index(row, 6).data() for row in range(3)] == ["4", "3", "2"]
+
+
+def test_network_row_without_a_path(window: MainWindow) -> None:
+    page = show(window, replace(sample_states.network_page(), paths=()))
+    table = page.table.model()
+    assert [table.index(0, column).data() for column in (4, 5, 6)] == ["–", "–", "–"]
+
+
+def test_network_verdict_stands_until_the_next_one(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    page = show(window, sample_states.network_page())
+    card = page.paths
+    assert card.title.text() == "Reachable from anywhere"
+    assert card.icon.accessibleName() == "good"
+    assert card.at.text() == "checked at 17:41"
+    assert card.details.isHidden()
+    press("Details")
+    assert card.details.isVisible()
+    assert "stun.one.example:3478: sees this computer at 203.0.113.7:54012" in card.details.text()
+    press("Check again")
+    assert asked == [CheckPaths()]
+    show(window, sample_states.network_bad())
+    assert (card.check.text(), card.check.isEnabled()) == ("Checking…", False)
+    assert card.title.text() == "TURN: wrong name or password"
+    assert card.icon.accessibleName() == "bad"
+    assert card.details.isVisible()
+    press("Hide details")
+    assert card.details.isHidden()
+
+
+def test_network_can_be_checked_before_there_is_a_room(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    page = show(window, sample_states.network_empty())
+    assert page.paths.text.text() == "This is found out when a room is opened or joined."
+    assert page.paths.facts.isHidden()
+    press("Check")
+    assert asked == [CheckPaths()]
 
 
 def test_network_without_a_room_leads_to_one(window: MainWindow, asked: list[Intent], press: Press) -> None:
