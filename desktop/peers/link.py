@@ -147,6 +147,7 @@ class Link:
         self._last_tick = self._last_ping = self._last_seen = clock()
         self._pings: tuple[int, float] = (0, 0.0)  # number and time of the last ping
         self._rtt_s: float | None = None
+        self._least_rtt_s: float | None = None  # that of the path, without what waits in buffers
         self._sent_bytes = self._received_bytes = 0
         self._measured: tuple[float, int] = (0.0, 0)  # when, and the bytes confirmed by then
         self._busy = False  # there was always bulk to send since then
@@ -301,8 +302,9 @@ class Link:
     def lane_packet(self, lane: Lane, packet: bytes | memoryview) -> None:
         """LaneEvents."""
         self._received_bytes += len(packet)
-        self._silence = 0.0
         self._last_seen = self._clock()
+        if lane is self.control:  # without which others are of no use for long: acknowledgements come over it
+            self._silence = 0.0
         if self.state is State.CLOSED:
             return
         if not self._heard_hello:
@@ -317,7 +319,7 @@ class Link:
             self._broken(it.why)
         elif it.kind is Kind.HELLO:
             self._heard_hello = True
-            self._events.link_hello(self, bytes(it.payload))
+            self._tell(self._events.link_hello, self, bytes(it.payload))
         elif it.kind is Kind.BYE:
             self._short(Short(it.kind, it.message, bytes(it.payload)))
         else:
@@ -330,7 +332,7 @@ class Link:
             self._short(event)
         elif isinstance(event, Acknowledged):
             if event.token is not None:
-                self._events.link_sent(self, event.token)
+                self._tell(self._events.link_sent, self, event.token)
             self._say_goodbye_when_drained()
         elif isinstance(event, Problem):
             self._broken(event.why)
@@ -346,7 +348,7 @@ class Link:
 
     def _whole(self, message: Whole) -> None:
         if message.kind is Kind.TRAINER:
-            self._events.link_message(self, message)
+            self._tell(self._events.link_message, self, message)
             return
         if digest_of(message.data) != message.digest:
             self._broken(f"message {message.message} does not match its digest")
@@ -356,7 +358,7 @@ class Link:
             if self._lanes is not None and (wrong := self._lanes.heard(message.data)):
                 self._broken(wrong)
         else:
-            self._events.link_message(self, message)
+            self._tell(self._events.link_message, self, message)
 
     def _short(self, event: Short) -> None:
         if event.kind is Kind.PING:
@@ -366,6 +368,7 @@ class Link:
             if event.message == number:
                 rtt = self._clock() - at
                 self._rtt_s = rtt if self._rtt_s is None else 0.75 * self._rtt_s + 0.25 * rtt
+                self._least_rtt_s = rtt if self._least_rtt_s is None else min(rtt, self._least_rtt_s)
         elif event.kind is Kind.BYE:
             self._end(How.LEFT, event.payload.decode("utf-8", "replace") or "goodbye")
         elif event.kind is Kind.HELLO:
@@ -411,7 +414,7 @@ class Link:
         if now - since < MEASURE_S:
             return
         confirmed = transfer.confirmed_bytes
-        lanes.measured(now, (confirmed - before) / (now - since), busy=self._busy, rtt_s=self._rtt_s)
+        lanes.measured(now, (confirmed - before) / (now - since), busy=self._busy, rtt_s=self._least_rtt_s)
         self._measured, self._busy = (now, confirmed), transfer.has_bulk()
         for lane in list(lanes.open.values()):
             count = transfer.confirmed(lane.number)
@@ -478,7 +481,7 @@ class Link:
             lanes.close(reason)
         if control is not None:
             control.close(reason, linger_s=linger_s)
-        self._events.link_closed(self, how, reason)
+        self._tell(self._events.link_closed, self, how, reason)
         self._spawn(self._take_down())
 
     async def _take_down(self) -> None:
@@ -535,6 +538,13 @@ class Link:
     def _cancel(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None:
             timer.cancel()
+
+    def _tell(self, call: Callable[..., None], *arguments: object) -> None:
+        """An exception in a handler is not the lane's that was just reading, nor this link's."""
+        try:
+            call(*arguments)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": f"link to {self.peer}", "exception": error})
 
     def _spawn(self, work: Any) -> None:
         task = self._loop.create_task(work)
