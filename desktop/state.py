@@ -22,6 +22,15 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True):
 # -- the session: what the report holds -------------------------------------------------------------
 
 
+class Moving(Frozen):
+    """A large message on its way to or from a member. `left_s` is None as long as nothing has come through."""
+
+    outgoing: bool
+    done_bytes: int
+    total_bytes: int
+    left_s: float | None = None
+
+
 class MemberRow(Frozen):
     """One member of the room, this window included (`you`)."""
 
@@ -31,9 +40,13 @@ class MemberRow(Frozen):
     backend: str = ""
     role: str = "member"  # "leader" | "member"
     link: str = ""  # "you" | "direct" | "relay" | "via NAME" | "connecting" | "lost"
+    lanes: dict[str, int] = {}  # open ones by kind: "webrtc", "tls", "via"
+    tries: int = 0  # failed ones since it was last connected, or connected directly
+    next_try_s: float | None = None
     rtt_ms: float | None = None
     sent_bytes: int = 0
     received_bytes: int = 0
+    moving: tuple[Moving, ...] = ()
     round: int = 0
     last_seen_s: float = 0.0
     candidates: str = ""  # of the chosen pair, e.g. "host → host, 4 gathered"; "" when not known

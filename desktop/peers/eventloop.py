@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
-SLICE_S = 0.004  # how long callbacks run before Qt's own events have their turn
+SLICE_S = 0.002  # how long callbacks run before Qt's own events have their turn
 DATAGRAMS = 32  # read at most per readiness event: some 3 ms of work
 FEWEST_PURGED = 64  # timers; below, cancelled ones are simply left until they are due
 

@@ -267,19 +267,15 @@ class Lanes:
         if self._listener is not None:
             self._listener.close()
         number = self._number()
-        arguments = (self._identity, self._certificate, near[0], self._direct, self._events, number, LISTEN_S)
-        listening = self._loop.create_task(listen(*arguments))
         try:
-            self._listener = await asyncio.shield(listening)
+            self._listener = await listen(
+                self._identity, self._certificate, near[0], self._direct, self._events, number, LISTEN_S
+            )
         except DirectError as error:
             log.info("no direct lane from %s: %s", self._peer, error)
             return
-        except asyncio.CancelledError:  # cut off in the middle it would leave a socket open
-            self._listener = await listening
-            raise
-        finally:
-            if self._closed and self._listener is not None:
-                self._listener.close()
+        if self._closed:
+            self._listener.close()
         self._say(_Listening(number, self._listener.port))
 
     async def _dial(self, number: int, port: int) -> None:

@@ -312,6 +312,8 @@ class _Remote:
     heard_over: _Ear | _Remote | None = None  # where its last signal came from
     listed: frozenset[str] = frozenset()  # to whom it says it has links
     tries: int = 0
+    sent_bytes: int = 0  # over links that have ended
+    received_bytes: int = 0
     next_try: float | None = None
     dialled_at: float = -math.inf
     timer: asyncio.Handle | None = None
@@ -697,6 +699,9 @@ class Mesh:
         was = link is remote.link
         if was:
             remote.link, remote.listed = None, frozenset()
+            stats = link.stats()
+            remote.sent_bytes += stats.sent_bytes
+            remote.received_bytes += stats.received_bytes
         elif link is remote.dial:
             remote.dial = None
         else:
@@ -983,8 +988,8 @@ class Mesh:
             local_type=stats.path.local_type,
             remote_type=stats.path.remote_type,
             rtt_ms=stats.rtt_ms,
-            sent_bytes=stats.sent_bytes,
-            received_bytes=stats.received_bytes,
+            sent_bytes=remote.sent_bytes + stats.sent_bytes,
+            received_bytes=remote.received_bytes + stats.received_bytes,
             last_seen_s=stats.last_seen_s,
             unsent_bytes=stats.unsent_bytes,
             moving=tuple(self._moving(each) for each in stats.progress),

@@ -18,6 +18,7 @@ from desktop.state import (
     LogLine,
     LoopLag,
     MemberRow,
+    Moving,
     Policy,
     SessionState,
     TryView,
@@ -223,8 +224,9 @@ class Record:
                 MemberRow(
                     peer=link.peer, name=link.name, backend=link.backend,
                     role="leader" if link.peer == leader and not lost else "member",
-                    link=link.path or ("lost" if lost else "connecting"), rtt_ms=link.rtt_ms,
-                    sent_bytes=link.sent_bytes, received_bytes=link.received_bytes,
+                    link=_way(link), lanes=link.lanes, rtt_ms=link.rtt_ms, tries=link.tries,
+                    next_try_s=None if link.next_try_s is None else round(link.next_try_s, 1),
+                    sent_bytes=link.sent_bytes, received_bytes=link.received_bytes, moving=_moving(link),
                     round=self._round_of(seat), last_seen_s=round(link.last_seen_s, 1), candidates=pair,
                     state="lost" if lost else words if seat else "waiting", state_for_s=round(since, 1),
                     training_share=training, exchanging_share=exchanging,
@@ -326,3 +328,18 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > 3:
         return f"{names[0]}, {names[1]} and {len(names) - 2} others"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _way(link: LinkRow) -> str:
+    """How a member is reached, as `MemberRow.link` says it."""
+    if link.state != "open":
+        return "lost" if link.state == "lost" else "connecting"
+    return f"via {link.via}" if link.via else link.path or "connecting"
+
+
+def _moving(link: LinkRow) -> tuple[Moving, ...]:
+    return tuple(
+        Moving(outgoing=each.outgoing, done_bytes=each.done_bytes, total_bytes=each.total_bytes,
+               left_s=None if each.left_s is None else round(each.left_s, 1))
+        for each in link.moving
+    )

@@ -7,11 +7,12 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop.state import MemberRow
 from desktop.ui.charts import legend_mark
-from desktop.ui.formats import duration, megabytes, milliseconds, percent
+from desktop.ui.formats import duration, megabytes, milliseconds, percent, time_left
 from desktop.ui.theme import set_tone, theme
 from desktop.ui.widgets import Bar, Card, ElidedLabel, column, label, number_label, row, rule, scroll, set_text
 
 _NO_TIME = ("ready", "done", "")
+WORTH_A_WORD = 10_000_000  # bytes on their way
 
 
 def has_begun(member: MemberRow) -> bool:
@@ -54,7 +55,7 @@ class MemberLine(QWidget):
         words, tone = self._state(member, awaited)
         set_text(self.state, words)
         set_tone(self.state, tone)
-        set_text(self.link, " · ".join(self._link(member)))
+        set_text(self.link, " · ".join([*self._link(member), *self._moving(member)]))
         set_text(self.traffic, self.tr("↑ {up} ↓ {down} MB").format(
             up=megabytes(member.sent_bytes), down=megabytes(member.received_bytes)))
         self.traffic.setToolTip(self.tr("sent and received since Start"))
@@ -86,11 +87,35 @@ class MemberLine(QWidget):
     def _link(self, member: MemberRow) -> list[str]:
         parts = [member.backend.upper() if len(member.backend) <= 4 else member.backend]
         if not member.you:
-            parts.append({"relay": self.tr("relayed"), "connecting": self.tr("connecting…"),
-                          "lost": self.tr("no link")}.get(member.link, member.link))
+            parts.append(self._way(member))
             if member.rtt_ms is not None:
                 parts.append(milliseconds(member.rtt_ms))
+            if member.next_try_s is not None and member.link in ("lost", "connecting"):
+                parts.append(self.tr("next try in {time}").format(time=duration(member.next_try_s)))
         return [part for part in parts if part]
+
+    def _way(self, member: MemberRow) -> str:
+        way = {"direct": self.tr("direct"), "relay": self.tr("relayed"), "connecting": self.tr("connecting…"),
+               "lost": self.tr("no link")}.get(member.link, member.link)
+        if member.lanes.get("tls"):
+            return self.tr("{way}, TLS").format(way=way)
+        if (lanes := member.lanes.get("webrtc", 0)) > 1:
+            return self.tr("{way}, {n} lanes").format(way=way, n=lanes)
+        return way
+
+    def _moving(self, member: MemberRow) -> list[str]:
+        """What is on its way, both directions: large messages alone are worth a word."""
+        parts = []
+        for outgoing, arrow in ((True, "↑"), (False, "↓")):
+            these = [each for each in member.moving if each.outgoing is outgoing]
+            total = sum(each.total_bytes for each in these)
+            if total < WORTH_A_WORD:
+                continue
+            left = [each.left_s for each in these if each.left_s is not None]
+            part = self.tr("{arrow} {done} of {total} MB").format(
+                arrow=arrow, done=megabytes(sum(each.done_bytes for each in these)), total=megabytes(total))
+            parts.append(f"{part}, {time_left(max(left))}" if left else part)
+        return parts
 
     def _shares(self, member: MemberRow) -> str:
         waiting = max(0.0, 1 - member.training_share - member.exchanging_share)

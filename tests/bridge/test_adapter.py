@@ -21,6 +21,10 @@ class FakeMesh:
     def __init__(self) -> None:
         self.sent: list[tuple[str, object, bytes, bool, int, QThread]] = []
         self.dropped: list[tuple[str, str]] = []
+        self.received: list[object] = []  # receipts
+
+    def taken(self, receipt: object) -> None:
+        self.received.append(receipt)
 
     def send(self, peer: str, data: object, digest: bytes, *, bulk: bool, token: int) -> None:
         self.sent.append((peer, data, digest, bulk, token, QThread.currentThread()))
@@ -117,19 +121,20 @@ def test_the_digest_is_blake2b_of_16_bytes() -> None:
 def test_what_arrives_crosses_by_reference_and_is_heard_in_the_trainers_thread(rig: Rig) -> None:
     rig.connect("p")
     data = bytearray(1_000_000)
-    rig.port.received("p", data, digest_of(data))
+    rig.port.received("p", data, digest_of(data), "receipt")
     rig.until(lambda: len(rig.listener.all) == 2)
     kind, peer, view = rig.listener.all[1]
     assert (kind, peer) == ("received", "p")
     assert isinstance(view, memoryview)
     assert view.obj is data
     assert rig.listener.threads == {rig.thread}
+    rig.until(lambda: rig.mesh.received == ["receipt"])
 
 
 def test_a_view_of_a_larger_buffer_crosses_by_reference_as_well(rig: Rig) -> None:
     rig.connect("p")
     whole = bytearray(b"head and body")
-    rig.port.received("p", memoryview(whole)[9:], digest_of(b"body"))
+    rig.port.received("p", memoryview(whole)[9:], digest_of(b"body"), "receipt")
     rig.until(lambda: len(rig.listener.all) == 2)
     view = rig.listener.all[1][2]
     assert isinstance(view, memoryview)
@@ -157,9 +162,10 @@ def test_messages_keep_their_order(rig: Rig) -> None:
 
 def test_a_wrong_digest_is_dropped_and_the_peer_reported(rig: Rig) -> None:
     rig.connect("p")
-    rig.port.received("p", bytearray(b"altered"), digest_of(b"original"))
+    rig.port.received("p", bytearray(b"altered"), digest_of(b"original"), "receipt")
     rig.until(lambda: rig.mesh.dropped == [("p", "a message came with a wrong digest")])
     assert [kind for kind, *_ in rig.listener.all] == ["connected"]
+    assert rig.mesh.received == []
 
 
 def test_what_is_unsent_goes_down_with_each_acknowledgement(rig: Rig) -> None:
@@ -185,7 +191,7 @@ def test_a_lost_peer_has_nothing_unsent_and_gets_nothing_more(rig: Rig) -> None:
     assert rig.transport.unsent("p") == 0
     handed = len(rig.mesh.sent)
     rig.there(lambda: rig.transport.send("p", b"?", bulk=False))
-    rig.port.received("p", bytearray(b"late"), digest_of(b"late"))
+    rig.port.received("p", bytearray(b"late"), digest_of(b"late"), "receipt")
     rig.there(lambda: None)
     assert len(rig.mesh.sent) == handed
     assert len(rig.listener.all) == 2
@@ -213,7 +219,7 @@ def test_when_the_room_is_left_every_peer_is_lost_once(rig: Rig) -> None:
 def test_every_event_wakes_the_trainer(rig: Rig) -> None:
     rig.connect("p")
     assert rig.woken == 1
-    rig.port.received("p", bytearray(b"x"), digest_of(b"x"))
+    rig.port.received("p", bytearray(b"x"), digest_of(b"x"), "receipt")
     rig.port.sent("p", 1)
     rig.port.peer_lost("p", "")
     rig.until(lambda: rig.woken == 4)
@@ -222,8 +228,8 @@ def test_every_event_wakes_the_trainer(rig: Rig) -> None:
 def test_while_nobody_listens_what_comes_is_dropped_and_peers_are_known(rig: Rig) -> None:
     rig.there(lambda: rig.transport.listen(None))
     rig.connect("p", "Quiet Heron")
-    rig.port.received("p", bytearray(b"x"), digest_of(b"x"))
-    rig.there(lambda: None)
+    rig.port.received("p", bytearray(b"x"), digest_of(b"x"), "receipt")
+    rig.until(lambda: rig.mesh.received == ["receipt"])  # or the peer would wait for ever
     assert rig.listener.all == []
     assert rig.transport.peers == {"p": "Quiet Heron"}
 
@@ -231,7 +237,7 @@ def test_while_nobody_listens_what_comes_is_dropped_and_peers_are_known(rig: Rig
 def test_after_the_halves_were_cut_apart_nothing_crosses(rig: Rig) -> None:
     rig.connect("p")
     rig.there(lambda: rig.transport.leave(rig.port))
-    rig.port.received("p", bytearray(b"x"), digest_of(b"x"))
+    rig.port.received("p", bytearray(b"x"), digest_of(b"x"), "receipt")
     rig.there(lambda: rig.transport.send("p", b"x", bulk=False))
     rig.there(lambda: None)
     assert len(rig.listener.all) == 1
