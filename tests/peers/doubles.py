@@ -44,6 +44,13 @@ class Watched:
         await asyncio.wait_for(future, limit_s)
 
 
+async def eventually(condition: Callable[[], bool], limit_s: float = 15.0) -> None:
+    """Wait for something of which no event tells: looked at in each turn of the loop."""
+    async with asyncio.timeout(limit_s):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 class LinkRecorder(Watched):
     """LinkEvents that keeps everything in order."""
 
@@ -138,8 +145,7 @@ def hand_over(link: Link, data: bytes, token: int, *, bulk: bool = True) -> None
 
 async def moved(link: Link, part: float) -> None:
     """Wait until so much of a large message has been confirmed to its sender."""
-    while not any(it.outgoing and it.done > part * it.total for it in link.stats().progress):
-        await asyncio.sleep(0)
+    await eventually(lambda: any(it.outgoing and it.done > part * it.total for it in link.stats().progress))
 
 
 def cut(link: Link) -> None:

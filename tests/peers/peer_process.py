@@ -6,13 +6,13 @@ import asyncio
 import json
 import sys
 
-from tests.peers.doubles import make_link
+from tests.peers.doubles import lane_of, make_link
 
 
 async def main() -> None:
     link, _ = make_link("parent")
     offer = json.loads(await asyncio.to_thread(sys.stdin.readline))
-    print(json.dumps(await link.answer(offer)), flush=True)
+    print(json.dumps(await lane_of(link).answer(offer)), flush=True)
     await link.close("") if await asyncio.to_thread(sys.stdin.readline) else None
 
 

@@ -14,7 +14,7 @@ from desktop.errors import SignalError
 from desktop.peers.ice import Servers
 from desktop.peers.webrtc import HIGH_WATER, State, WebRtcLane
 from tests.peers.direct_doubles import Pump
-from tests.peers.doubles import cut_lane
+from tests.peers.doubles import cut_lane, eventually
 
 PACKET = 64 * 1024
 
@@ -339,8 +339,7 @@ async def test_error_in_a_handler_reaches_the_loop_and_not_the_lane() -> None:
     a.send(b"x")
     b.send(b"y")
     await heard_a.until(lambda: heard_a.packets == [b"y"])
-    while not seen:
-        await asyncio.sleep(0)
+    await eventually(lambda: bool(seen))
     assert seen == ["KeyError('a bug of ours')"]
     assert b.state is State.OPEN
     loop.set_exception_handler(before)
