@@ -1,249 +1,132 @@
-"""How fast one link is, in MB/s: two processes on loopback, against plain aiortc on plain qasync in the same run.
+"""How fast one link is, in MB/s: two processes, against plain aiortc on plain qasync in the same run.
 
-Both carry the same bytes in packets of the same size, and both keep the same number of bytes in aiortc's buffer. The
-clock runs from handing over the first message until the other end has said that it has the last. Runs alternate, so
-that what else the computer does meets both; medians are given. The lag is that of the sender's loop, which is the
-window's loop, in ms.
+On loopback; with the direct lane; and between two network namespaces joined by a relay that delays and loses packets
+(Linux, root; else those cases are left out, and the line says why). Runs alternate, so that what else the computer does
+meets both; medians are given. The lag is that of the sender's loop, which is the window's loop, in ms.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import qasync
-from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
-from PySide6.QtWidgets import QApplication
+import msgspec
 
-from desktop.bridge.transport import digest_of
-from desktop.peers import ice
-from desktop.peers.eventloop import LoopLag, make_loop
-from desktop.peers.link import HIGH_WATER, LOW_WATER, Link
-from desktop.peers.packet import Kind
-from tests.bench.line import is_quick, print_line
-from tests.peers.doubles import LinkRecorder, Watched, make_link
+from tests.bench.line import print_line
+from tests.bench.link_ends import LIMIT_S, Order
+from tests.network import Network, why_not
 
-MB = 1_000_000
-MESSAGE = 4 * MB
-PACKET = 64 * 1024
-QUICK, FULL = (3, 6), (7, 15)  # repeats, messages
-LIMIT_S = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
-Tell = Callable[[dict[str, Any]], None]
-Hear = Callable[[], dict[str, Any]]
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One way between the two ends."""
+
+    name: str
+    rtt_s: float = 0.0
+    loss: float = 0.0  # of the packets of each direction, 0..1
+    direct: bool = False  # the link may open a TLS lane
+    network: bool = False  # between two namespaces; else on loopback
+    warm_s: float = 2.0
+    measure_s: float = 4.0
 
 
-class Counter(LinkRecorder):
-    """Keeps no data."""
-
-    def link_message(self, link: Link, kind: Kind, data: memoryview, digest: bytes) -> None:
-        self._note("message", kind, len(data), digest)
-
-
-def goodput(size: int, seconds: float, lag: LoopLag) -> dict[str, float]:
-    """The sender's result."""
-    return {"mb_per_s": size / seconds / MB, "lag_p99": lag.p99, "lag_max": lag.max}
+def far(rtt_ms: int, loss_percent: float) -> Case:
+    """A case between two namespaces. The lanes, and SCTP's windows, need their time to grow."""
+    return Case(name=f"{rtt_ms} ms, {loss_percent:g} %", rtt_s=rtt_ms / 1000, loss=loss_percent / 100, network=True,
+                warm_s=12.0, measure_s=15.0)
 
 
-def running_lag() -> LoopLag:
-    """Begins to measure the running loop."""
-    lag = LoopLag(asyncio.get_running_loop(), time.monotonic)
-    lag.start()
-    return lag
+NEAR = (Case(name="loopback"), Case(name="direct lane", direct=True))
+CASES = (*NEAR, far(20, 0), far(20, 0.1), far(20, 1), far(50, 0), far(50, 0.1), far(50, 1))
+QUICK, FULL = 2, 3  # repeats
 
 
-def end_of_link() -> tuple[Link, Counter]:
-    """One end, with the heartbeat of the program."""
-    link, heard = make_link(heartbeat_s=2.0, silent_s=8.0, packet_size=PACKET)
-    heard = link._events = Counter()
-    return link, heard
+def transfer(kind: str, case: Case) -> dict[str, Any]:
+    """One transfer between two new processes: what the receiver counted, the lag and the lanes of the sender."""
+    with contextlib.ExitStack() as stack:
+        network = None
+        if case.network:
+            network = stack.enter_context(Network(2, delay_s=case.rtt_s / 2, loss=case.loss))
+
+        def start(end: str, machine: int) -> subprocess.Popen[str]:
+            order = Order(end=f"{kind}-{end}", warm_s=case.warm_s, measure_s=case.measure_s, direct=case.direct,
+                          loopback=not case.network)
+            command = [sys.executable, "-m", "tests.bench.link_ends", msgspec.json.encode(order).decode()]
+            named: dict[str, Any] = {"cwd": ROOT, "env": {**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+                                     "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            process = network.start(machine, command, **named) if network else subprocess.Popen(command, **named)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        return exchange(start("sender", 1), start("receiver", 2))
 
 
-async def link_sender(messages: int, tell: Tell, hear: Hear) -> dict[str, float]:
-    """Sends over a Link, a small message first, which is not counted."""
-    link, heard = end_of_link()
-    tell(await link.offer())
-    await link.accept(hear())
-    await heard.until(lambda: bool(heard.of("opened")))
-    data = os.urandom(MESSAGE)
-    digest = digest_of(data)
-    link.send(Kind.TRAINER, data[:MB], digest_of(data[:MB]), bulk=True, token=0)
-    await heard.until(lambda: len(heard.of("sent")) == 1, LIMIT_S)
-    lag, begun = running_lag(), time.monotonic()
-    for number in range(messages):
-        link.send(Kind.TRAINER, data, digest, bulk=True, token=number + 1)
-    await heard.until(lambda: len(heard.of("sent")) == 1 + messages, LIMIT_S)
-    result = goodput(messages * MESSAGE, time.monotonic() - begun, lag)
-    lag.stop()
-    await link.close("measured")
-    return result
+def exchange(sender: subprocess.Popen[str], receiver: subprocess.Popen[str]) -> dict[str, Any]:
+    """Hand both descriptions over, and wait for the results."""
+    for giver, taker in ((sender, receiver), (receiver, sender)):
+        assert giver.stdout is not None
+        assert taker.stdin is not None
+        taker.stdin.write(giver.stdout.readline())
+        taker.stdin.flush()
+    assert receiver.stdout is not None
+    assert sender.stdout is not None
+    counted = json.loads(receiver.stdout.readline())
+    sent = json.loads(sender.stdout.readline())
+    for process in (sender, receiver):
+        process.wait(LIMIT_S)
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+    return {**sent, "mb_per_s": counted["mb_per_s"], "receiver_lag_p99": counted["lag_p99"]}
 
 
-async def link_receiver(messages: int, tell: Tell, hear: Hear) -> dict[str, float]:
-    """Receives until the sender closes."""
-    link, heard = end_of_link()
-    tell(await link.answer(hear()))
-    await heard.until(lambda: bool(heard.of("closed")), 2 * LIMIT_S)
-    assert len(heard.of("message")) == 1 + messages
-    await link.close("measured")
-    return {}
-
-
-class PlainEnd(Watched):
-    """aiortc as it comes: a peer connection with one channel, and what was received."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self.channel: RTCDataChannel = self.connection.createDataChannel("plain", negotiated=True, id=0)
-        ice.allow_loopback(self.connection, only=True)
-        self.received = 0
-        self.channel.on("open", self.changed)
-        self.channel.on("message", self._take)
-
-    def _take(self, data: bytes) -> None:
-        self.received += len(data)
-        self.changed()
-
-    async def describe(self) -> dict[str, Any]:
-        description = await (self.connection.createOffer() if self.connection.remoteDescription is None
-                             else self.connection.createAnswer())
-        await self.connection.setLocalDescription(description)
-        local = self.connection.localDescription
-        return {"type": local.type, "sdp": local.sdp}
-
-    async def take(self, description: dict[str, Any]) -> None:
-        await self.connection.setRemoteDescription(RTCSessionDescription(**description))
-
-    async def send(self, data: bytes) -> None:
-        """In packets, with as many bytes in the buffer as a link has there."""
-        writable = asyncio.Event()
-        self.channel.bufferedAmountLowThreshold = LOW_WATER
-        self.channel.on("bufferedamountlow", writable.set)
-        for place in range(0, len(data), PACKET):
-            while self.channel.bufferedAmount >= HIGH_WATER:
-                writable.clear()
-                await writable.wait()
-            self.channel.send(data[place:place + PACKET])
-            await asyncio.sleep(0)
-
-
-async def plain_sender(messages: int, tell: Tell, hear: Hear) -> dict[str, float]:
-    """Sends over plain aiortc; the other end answers with one byte for each message."""
-    end = PlainEnd()
-    tell(await end.describe())
-    await end.take(hear())
-    await end.until(lambda: end.channel.readyState == "open")
-    data = os.urandom(MESSAGE)
-    await end.send(data[:MB])
-    await end.until(lambda: end.received == 1, LIMIT_S)
-    lag, begun = running_lag(), time.monotonic()
-    for _ in range(messages):
-        await end.send(data)
-    await end.until(lambda: end.received == 2, LIMIT_S)
-    result = goodput(messages * MESSAGE, time.monotonic() - begun, lag)
-    lag.stop()
-    await end.connection.close()
-    return result
-
-
-async def plain_receiver(messages: int, tell: Tell, hear: Hear) -> dict[str, float]:
-    """Receives, and says when it has the first message and when the last."""
-    end = PlainEnd()
-    closed = asyncio.Event()
-    end.channel.on("close", closed.set)
-    await end.take(hear())
-    tell(await end.describe())
-    for expected in (MB, MB + messages * MESSAGE):
-        await end.until(lambda expected=expected: end.received == expected, 2 * LIMIT_S)
-        end.channel.send(b"!")
-    await asyncio.wait_for(closed.wait(), LIMIT_S)
-    await end.connection.close()
-    return {}
-
-
-Work = Callable[[int, Tell, Hear], Coroutine[Any, Any, dict[str, float]]]
-ENDS: dict[str, tuple[Work, Callable[[Any], asyncio.AbstractEventLoop]]] = {
-    "link-sender": (link_sender, make_loop),
-    "link-receiver": (link_receiver, make_loop),
-    "plain-sender": (plain_sender, qasync.QEventLoop),
-    "plain-receiver": (plain_receiver, qasync.QEventLoop),
-}
-
-
-def work(end: str, messages: int) -> None:
-    """The process of one end: it speaks with its parent in lines of JSON."""
-    def tell(line: dict[str, Any]) -> None:
-        print(json.dumps(line), flush=True)
-
-    application = QApplication([])
-    application.setQuitOnLastWindowClosed(False)
-    job, loop_of = ENDS[end]
-    with asyncio.Runner(loop_factory=lambda: loop_of(application)) as runner:
-        runner.get_loop().set_exception_handler(lambda loop, context: None)  # what aiortc leaves behind
-        tell(runner.run(job(messages, tell, lambda: json.loads(sys.stdin.readline()))))
-
-
-def transfer(sender_kind: str, receiver_kind: str, messages: int) -> dict[str, float]:
-    """One transfer between two new processes: the sender's result."""
-    def start(end: str) -> subprocess.Popen[str]:
-        return subprocess.Popen([sys.executable, "-m", "tests.bench.link_goodput", end,
-                                 str(messages)], cwd=ROOT, env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    with start(f"{sender_kind}-sender") as sender, start(f"{receiver_kind}-receiver") as receiver:
-        try:
-            for giver, taker in ((sender, receiver), (receiver, sender)):
-                assert giver.stdout is not None
-                assert taker.stdin is not None
-                taker.stdin.write(giver.stdout.readline())
-                taker.stdin.flush()
-            assert sender.stdout is not None
-            result: dict[str, float] = json.loads(sender.stdout.readline())
-            sender.wait(LIMIT_S)
-            receiver.wait(LIMIT_S)
-        finally:
-            sender.kill()
-            receiver.kill()
-    return result
-
-
-def summary(results: list[dict[str, float]]) -> dict[str, Any]:
-    """Medians; of the lag the largest too."""
+def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians; of the sender's lag the largest too."""
     return {
-        "unit": "MB/s", "mb_per_s": round(statistics.median(each["mb_per_s"] for each in results), 2),
+        "mb_per_s": round(statistics.median(each["mb_per_s"] for each in results), 2),
         "each": [round(each["mb_per_s"], 2) for each in results],
         "lag_p99_ms": round(statistics.median(each["lag_p99"] for each in results), 2),
         "lag_max_ms": round(max(each["lag_max"] for each in results), 2),
+        "receiver_lag_p99_ms": round(statistics.median(each["receiver_lag_p99"] for each in results), 2),
+        "lanes": results[-1]["lanes"],
     }
 
 
-def measure(repeats: int, messages: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Figures and baseline."""
+def measure(case: Case, repeats: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures and baseline of one case."""
     links, plains = [], []
     for _ in range(repeats):
-        plains.append(transfer("plain", "plain", messages))
-        links.append(transfer("link", "link", messages))
-    about = {"bytes": messages * MESSAGE, "packet": PACKET, "rtt_ms": 0, "loss": 0, "cores": os.cpu_count()}
-    return {**summary(links), **about}, {"what": "plain aiortc on plain qasync", **summary(plains)}
+        plains.append(transfer("plain", case))
+        links.append(transfer("link", case))
+    figures, baseline = summary(links), summary(plains)
+    return {**figures, "ratio": round(figures["mb_per_s"] / baseline["mb_per_s"], 2)}, baseline
 
 
 def main() -> None:
-    """Prints the line; or, with the name of an end, is that end."""
-    if len(sys.argv) > 2 and sys.argv[1] in ENDS:
-        work(sys.argv[1], int(sys.argv[2]))
-        return
-    figures, baseline = measure(*(QUICK if is_quick(__doc__ or "") else FULL))
-    print_line("link_goodput", figures, baseline, round(figures["mb_per_s"] / baseline["mb_per_s"], 2))
+    """Prints the line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="stay under a minute: loopback and the direct lane alone")
+    parser.add_argument("--case", action="append", help="only the cases of this name")
+    asked = parser.parse_args()
+    cases = [case for case in (NEAR if asked.quick else CASES) if not asked.case or case.name in asked.case]
+    missing = why_not()
+    measured = {case.name: measure(case, QUICK if asked.quick else FULL)
+                for case in cases if not (case.network and missing)}
+    figures = {"unit": "MB/s", "cores": os.cpu_count(), **{name: each[0] for name, each in measured.items()}}
+    if missing:
+        figures["left_out"] = f"ways with delay and loss: {missing}"
+    baseline = {"what": "plain aiortc on plain qasync", **{name: each[1] for name, each in measured.items()}}
+    first = next(iter(measured.values()))[0]
+    print_line("link_goodput", figures, baseline, first["ratio"])
 
 
 if __name__ == "__main__":
