@@ -92,18 +92,21 @@ class Network:
         """Where the others reach this machine."""
         return f"{PREFIX}{machine}"
 
+    def inside(self, machine: int) -> tuple[str, ...]:
+        """What to put before a command to have it run in this machine."""
+        return ("ip", "netns", "exec", self._names[machine - 1])
+
     def start(self, machine: int, command: Sequence[str], **named: Any) -> subprocess.Popen[Any]:
         """A process in a machine; `named` is what Popen takes. It is killed at the end if it still runs."""
         process = subprocess.Popen(
-            ["ip", "netns", "exec", self._names[machine - 1], *command], **{"cwd": ROOT, **named}
+            [*self.inside(machine), *command], **{"cwd": ROOT, **named}
         )
         self._processes.append(process)
         return process
 
     def run(self, machine: int, command: Sequence[str], limit_s: float = LIMIT_S) -> str:
         """What a program in a machine prints; CalledProcessError when it fails."""
-        command = ["ip", "netns", "exec", self._names[machine - 1], *command]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=True).stdout
+        return subprocess.run([*self.inside(machine), *command], cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=True).stdout
 
     def change(
         self, pair: tuple[int, int] | None = None, *, delay_s: float | None = None, loss: float | None = None,

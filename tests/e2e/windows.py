@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,9 @@ def written_at(line: Line) -> float:
 class Window:
     """One started window. It leads a process group, so that windows that it opens can be found and ended too."""
 
-    def __init__(self, name: str, folder: Path, *options: str | Path, settings: dict[str, float]) -> None:
+    def __init__(
+        self, name: str, folder: Path, *options: str | Path, settings: dict[str, float], inside: Sequence[str] = ()
+    ) -> None:
         self.name, self.folder = name, folder
         self.profile = folder / name
         (self.profile / "config").mkdir(parents=True)
@@ -109,7 +111,7 @@ class Window:
         self.said = folder / f"{name}.err"
         arguments = command("--profile", self.profile, "--report", self.report.path, "--new-instance", *options)
         with self.said.open("wb") as said:
-            self.process = subprocess.Popen(arguments, env=environment(), cwd=folder, stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([*inside, *arguments], env=environment(), cwd=folder, stdin=subprocess.DEVNULL,
                                             stdout=said, stderr=said, start_new_session=True)
 
     @property
@@ -204,10 +206,11 @@ class Windows:
         for window in self.open:
             window.end()
 
-    def start(self, name: str, *options: str | Path) -> Window:
-        """Open a window that keeps its files in `folder/name`."""
+    def start(self, name: str, *options: str | Path, inside: Sequence[str] = ()) -> Window:
+        """Open a window that keeps its files in `folder/name`; `inside` another machine (see tests/network.py)."""
         # The windows that a demo opens have settings of their own: for all to be alike, its first one has the defaults.
-        window = Window(name, self.folder, *options, settings={} if "--demo" in options else SETTINGS)
+        settings = {} if "--demo" in options else SETTINGS
+        window = Window(name, self.folder, *options, settings=settings, inside=inside)
         self.open.append(window)
         return window
 
