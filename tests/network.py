@@ -106,7 +106,8 @@ class Network:
 
     def run(self, machine: int, command: Sequence[str], limit_s: float = LIMIT_S) -> str:
         """What a program in a machine prints; CalledProcessError when it fails."""
-        return subprocess.run([*self.inside(machine), *command], cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=True).stdout
+        command = [*self.inside(machine), *command]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=True).stdout
 
     def change(
         self, pair: tuple[int, int] | None = None, *, delay_s: float | None = None, loss: float | None = None,

@@ -111,8 +111,8 @@ class Window:
         self.said = folder / f"{name}.err"
         arguments = command("--profile", self.profile, "--report", self.report.path, "--new-instance", *options)
         with self.said.open("wb") as said:
-            self.process = subprocess.Popen([*inside, *arguments], env=environment(), cwd=folder, stdin=subprocess.DEVNULL,
-                                            stdout=said, stderr=said, start_new_session=True)
+            self.process = subprocess.Popen([*inside, *arguments], env=environment(), cwd=folder, stdout=said,
+                                            stderr=said, stdin=subprocess.DEVNULL, start_new_session=True)
 
     @property
     def pid(self) -> int:

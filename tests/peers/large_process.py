@@ -68,7 +68,7 @@ async def work(size: int, packet_size: int, direct: bool, sends: bool) -> None:
         digest = digest_of(memoryview(data))
         if direct:
             async with asyncio.timeout(20):
-                while not link.stats().lanes.get("tls"):
+                while not link.stats().lanes.get("tls"):  # noqa: ASYNC110  (a link tells nobody of its lanes)
                     await asyncio.sleep(0.01)
         link.send(Kind.TRAINER, memoryview(data), digest, bulk=True, token=1)
         await heard.until(lambda: bool(heard.of("sent")), 200)
