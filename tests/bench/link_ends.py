@@ -13,27 +13,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import qasync
-from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from PySide6.QtWidgets import QApplication
 
 from desktop.bridge.transport import digest_of
-from desktop.peers import ice
 from desktop.peers.direct import Identity
 from desktop.peers.eventloop import LoopLag, make_loop
 from desktop.peers.ice import Servers
 from desktop.peers.link import How, Link, LinkSettings
 from desktop.peers.packet import Kind, Whole
 from desktop.peers.transfer import Transfer
-from desktop.peers.webrtc import HIGH_WATER, LOW_WATER, WebRtcLane
+from desktop.peers.webrtc import WebRtcLane
+from tests.peers.plain import PACKET, PlainEnd
 
 MB = 1_000_000
 MESSAGE = 4 * MB
-PACKET = 64 * 1024
 AHEAD = 3  # messages handed over and not acknowledged
 LIMIT_S = 60.0
 
@@ -170,62 +168,37 @@ async def link_receiver(order: Order, tell: Tell, hear: Hear) -> dict[str, Any]:
     return result
 
 
-class PlainEnd:
-    """aiortc as it comes: a peer connection with one channel."""
-
-    def __init__(self, order: Order) -> None:
-        self.counted = Counted(order)
-        self.connection = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self.channel: RTCDataChannel = self.connection.createDataChannel("plain", negotiated=True, id=0)
-        if order.loopback:
-            ice.allow_loopback(self.connection, only=True)
-        self.opened, self.closed = asyncio.Event(), asyncio.Event()
-        self.channel.on("open", self.opened.set)
-        self.channel.on("close", self.closed.set)
-        self.channel.on("message", lambda data: self.counted.add(len(data)))
-
-    async def describe(self, make: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
-        await self.connection.setLocalDescription(await make())
-        local = self.connection.localDescription
-        return {"type": local.type, "sdp": local.sdp}
-
-    async def take(self, description: dict[str, Any]) -> None:
-        await self.connection.setRemoteDescription(RTCSessionDescription(**description))
-
-    async def send_on(self) -> None:
-        """Without an end, with as many bytes in the buffer as a link has there."""
-        data, writable = os.urandom(PACKET), asyncio.Event()
-        self.channel.bufferedAmountLowThreshold = LOW_WATER
-        self.channel.on("bufferedamountlow", writable.set)
-        while self.channel.readyState == "open":
-            while self.channel.bufferedAmount >= HIGH_WATER:
-                writable.clear()
-                await writable.wait()
-            self.channel.send(data)
-            await asyncio.sleep(0)
-
-
 async def plain_sender(order: Order, tell: Tell, hear: Hear) -> dict[str, Any]:
     """Sends over plain aiortc until the receiver closes."""
-    end = PlainEnd(order)
-    tell(await end.describe(end.connection.createOffer))
+    end, counted = PlainEnd(loopback=order.loopback), Counted(order)
+    closed = asyncio.Event()
+    end.channel.on("close", closed.set)
+    tell(await end.describe())
     await end.take(hear())
-    await asyncio.wait_for(end.opened.wait(), LIMIT_S)
-    end.counted.begin()
-    sending = asyncio.get_running_loop().create_task(end.send_on())
-    lag = await end.counted.done
-    await end.closed.wait()
+    await end.until(lambda: end.channel.readyState == "open", LIMIT_S)
+    counted.begin()
+    sending = asyncio.get_running_loop().create_task(send_on(end))
+    lag = await counted.done
+    await closed.wait()
     sending.cancel()
     await end.connection.close()
     return {**lag, "lanes": {"webrtc": 1}}
 
 
+async def send_on(end: PlainEnd) -> None:
+    """Without an end."""
+    data = os.urandom(MESSAGE)
+    while end.channel.readyState == "open":
+        await end.send(data)
+
+
 async def plain_receiver(order: Order, tell: Tell, hear: Hear) -> dict[str, Any]:
     """Counts what comes."""
-    end = PlainEnd(order)
+    end, counted = PlainEnd(loopback=order.loopback), Counted(order)
+    end.channel.on("message", lambda data: counted.add(len(data)))
     await end.take(hear())
-    tell(await end.describe(end.connection.createAnswer))
-    result = await end.counted.done
+    tell(await end.describe())
+    result = await counted.done
     await end.connection.close()
     return result
 

@@ -16,8 +16,8 @@ from aiortc.rtcsctptransport import DataChunk, SackChunk, tsn_minus_one
 
 from desktop.peers import sctp as adjustments
 from desktop.peers.sctp import FewerAcknowledgements, adjust
-from tests.bench.link_goodput import PlainEnd
 from tests.peers.doubles import make_link
+from tests.peers.plain import PlainEnd
 
 PLAIN, ADJUSTED = RTCSctpTransport, FewerAcknowledgements
 MIXED = pytest.mark.parametrize(
