@@ -162,8 +162,10 @@ class Lanes:
         wanted = self._growth.measured(now, rate, busy=busy, rtt_s=rtt_s) - 1
         for _ in range(wanted - len(webrtc) - len(self._opening)):
             self._spawn(self._offer(self._begin(self._number())))
-        mine = [lane for lane in webrtc if lane.number % 2 == self._next % 2]  # the peer's own are its to judge
-        for lane in mine[: max(0, len(webrtc) - wanted)]:
+        # The peer's own are its to judge, and do not count here: two ends that have opened some at the same moment
+        # would close them at the same moment, too.
+        mine = [lane for lane in webrtc if lane.number % 2 == self._next % 2]
+        for lane in mine[: max(0, len(mine) - wanted)]:
             lane.close("it did not pay")
 
     def heard(self, data: memoryview) -> str:
@@ -193,13 +195,15 @@ class Lanes:
         self._opening.pop(lane.number, None)
         self.open[lane.number] = lane
         self._all.add(lane)
-        if lane.kind == "tls":  # these have become useless
-            for other in [lane for lane in self.open.values() if lane.kind == "webrtc"]:
-                other.close("a direct lane is open")
+        if any(each.kind == "tls" for each in self.open.values()):  # beside it these are of no use
+            for other in [*self._opening.values(), *self.open.values()]:
+                if other.kind == "webrtc":
+                    other.close("a direct lane is open")
 
     def closed(self, lane: Lane) -> None:
         """The link was told that this lane is closed."""
         self._opening.pop(lane.number, None)
+        self._spawn(self._forget(lane))
         if self.open.pop(lane.number, None) is not None and lane.kind == "tls" and self._first and not self._closed:
             self._timer = self._loop.call_later(AGAIN_S, self.start)
 
@@ -212,6 +216,10 @@ class Lanes:
             self._listener.close()
         for lane in [*self._opening.values(), *self.open.values()]:
             lane.close(reason)
+
+    async def _forget(self, lane: Lane) -> None:
+        await lane.ended()
+        self._all.discard(lane)
 
     async def ended(self) -> None:
         """Wait until nothing of them runs any more."""

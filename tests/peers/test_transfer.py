@@ -361,6 +361,8 @@ def step(
 def harmed(packets: list[bytes], how: str, which: int, where: int) -> list[bytes]:
     each = packets[which]
     before, after = packets[:which], packets[which + 1 :]
+    if not each:
+        return [*before, b"x", *after]  # what an earlier harm has cut to nothing
     place = where // 8 % len(each)
     return {
         "flip": [*before, each[:place] + bytes([each[place] ^ (1 << where % 8)]) + each[place + 1 :], *after],
