@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from desktop.errors import MessageError
 from desktop.rounds.messages import ALL, RoundMessage
@@ -25,17 +26,19 @@ _ENVELOPE = msgspec.msgpack.Decoder(tuple[int, str, str, msgspec.Raw])
 _DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {name: msgspec.msgpack.Decoder(k) for name, k in _KINDS.items()}
 
 
-def reserve(message: RoundMessage, schema: str, size: int) -> tuple[bytearray, memoryview]:
-    """The whole buffer with room for a payload of `size` bytes, and the view to write the payload into."""
+def reserve(message: RoundMessage, schema: str, size: int) -> tuple[memoryview, memoryview]:
+    """The whole buffer with room for a payload of `size` bytes, and the view to write the payload into, all of it.
+
+    The room holds anything: filling it with zeros, as a bytearray does, would hold the interpreter lock.
+    """
     head = _ENCODER.encode((VERSION, schema, type(message).__name__, message))
     start = -(-(_LENGTH.size + len(head)) // ALIGN) * ALIGN
-    buffer = bytearray(start + size)
-    _LENGTH.pack_into(buffer, 0, len(head))
-    buffer[_LENGTH.size : _LENGTH.size + len(head)] = head
-    return buffer, memoryview(buffer)[start:]
+    buffer = np.empty(start + size, np.uint8).data
+    buffer[:start] = (_LENGTH.pack(len(head)) + head).ljust(start, b"\0")
+    return buffer, buffer[start:]
 
 
-def encode(message: RoundMessage, schema: str) -> bytearray:
+def encode(message: RoundMessage, schema: str) -> memoryview:
     """A message without payload."""
     return reserve(message, schema, 0)[0]
 

@@ -92,12 +92,7 @@ class Aggregation:
 
     def _mine(self, bucket: int) -> torch.Tensor:
         """My update as the others would have got it: rounded to the wire, and refused for the same reasons."""
-        numbers = self.update(bucket)
-        if self.precision == "f32":
-            return wire.only_finite(numbers)
-        rounded = bytearray(wire.size(len(numbers), self.precision))
-        wire.encode(numbers, self.precision, memoryview(rounded))
-        return wire.decode(rounded, len(numbers), self.precision)
+        return wire.only_finite(self.update(bucket).to(wire.WIRE[self.precision]).to(torch.float32))
 
     def keep_result(self, bucket: int, payload: object) -> None:
         """Keep a result until the commit; ValueError when it cannot be used."""

@@ -55,7 +55,7 @@ class SendResult(act.Action):
     """Send a result that I have made. The buffer is one for all members, and is kept for the commit anyway."""
 
     stamp: Stamp
-    buffer: bytearray
+    buffer: memoryview
 
 
 class Training:

@@ -46,9 +46,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(ROOT)}
 
 
-def command(*options: str | Path) -> list[str]:
+PROGRAM = ("desktop",)  # what Python runs as the program: a module, and options of its own
+
+
+def command(*options: str | Path, program: Sequence[str] = PROGRAM) -> list[str]:
     """How the program is started with these options."""
-    return [sys.executable, "-m", "desktop", *map(str, options)]
+    return [sys.executable, "-m", *program, *map(str, options)]
 
 
 def run_to_end(*options: str | Path, seconds: float = 20.0) -> tuple[int, str]:
@@ -101,7 +104,8 @@ class Window:
     """One started window. It leads a process group, so that windows that it opens can be found and ended too."""
 
     def __init__(
-        self, name: str, folder: Path, *options: str | Path, settings: dict[str, float], inside: Sequence[str] = ()
+        self, name: str, folder: Path, *options: str | Path, settings: dict[str, float],
+        program: Sequence[str] = PROGRAM, inside: Sequence[str] = (),
     ) -> None:
         self.name, self.folder = name, folder
         self.profile = folder / name
@@ -109,7 +113,8 @@ class Window:
         (self.profile / "config" / "settings.json").write_text(json.dumps(settings))
         self.report = Report(folder / f"{name}.jsonl")
         self.said = folder / f"{name}.err"
-        arguments = command("--profile", self.profile, "--report", self.report.path, "--new-instance", *options)
+        arguments = command("--profile", self.profile, "--report", self.report.path, "--new-instance", *options,
+                            program=program)
         with self.said.open("wb") as said:
             self.process = subprocess.Popen([*inside, *arguments], env=environment(), cwd=folder, stdout=said,
                                             stderr=said, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -195,8 +200,8 @@ def arguments_of(pid: int) -> str:
 class Windows:
     """All windows of a test. Leaving it ends every process."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, settings: dict[str, float] = SETTINGS, program: Sequence[str] = PROGRAM) -> None:
+        self.folder, self.settings, self.program = folder, settings, program
         self.open: list[Window] = []
 
     def __enter__(self) -> Windows:
@@ -209,8 +214,8 @@ class Windows:
     def start(self, name: str, *options: str | Path, inside: Sequence[str] = ()) -> Window:
         """Open a window that keeps its files in `folder/name`; `inside` another machine (see tests/network.py)."""
         # The windows that a demo opens have settings of their own: for all to be alike, its first one has the defaults.
-        settings = {} if "--demo" in options else SETTINGS
-        window = Window(name, self.folder, *options, settings=settings, inside=inside)
+        settings = {} if "--demo" in options else self.settings
+        window = Window(name, self.folder, *options, settings=settings, program=self.program, inside=inside)
         self.open.append(window)
         return window
 

@@ -131,7 +131,7 @@ def test_results_wait_above_high_water_in_the_one_buffer_that_is_kept_for_the_co
     room = Room(tmp_path, 2, local_steps=1)
     training = reduced_above_high_water(room)
     kept = [memoryview(payload).obj for payload in training.numbers._results.values()]
-    assert all(any(waiting.buffer is each for each in kept) for waiting in waiting_results(training, "m1"))
+    assert all(any(waiting.buffer.obj is each for each in kept) for waiting in waiting_results(training, "m1"))
     del training._transport.unsent  # type: ignore[attr-defined]
     room.run(room.all_ended)
     assert len(room.digests()) == 1
