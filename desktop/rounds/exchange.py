@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from desktop.rounds.messages import PeerId, Plan
 
 
@@ -36,15 +38,22 @@ class Exchange:
         return len(self.results) == len(self.plan.reducers)
 
     def outgoing(self) -> list[tuple[int, PeerId]]:
-        """(bucket, reducer) of all contributions that I owe, begun at another reducer by each contributor.
+        """(bucket, reducer) of all contributions that I owe: each reducer's first bucket, then its second, and so on.
 
-        If all began at the same one, its downlink would be full while the others' are idle.
+        So a reducer gets a bucket from all at about the same time, and does not hold what it cannot reduce yet. Each
+        contributor begins at another reducer: else that one's downlink would be full while the others' are idle.
         """
         if not self.contributes:
             return []
-        owed = [(bucket, peer) for bucket, peer in enumerate(self.plan.reducers) if peer != self.me]
-        turn = len(owed) * self.contributors.index(self.me) // len(self.contributors)
-        return owed[turn:] + owed[:turn]
+        reducers = self.plan.reducers
+        place = {peer: number for number, peer in enumerate(dict.fromkeys((*self.contributors, *reducers)))}
+        seen: Counter[PeerId] = Counter()
+        owed = []
+        for bucket, peer in enumerate(reducers):
+            if peer != self.me:
+                owed.append((seen[peer], (place[peer] - place[self.me]) % len(place), bucket, peer))
+                seen[peer] += 1
+        return [(bucket, peer) for _, _, bucket, peer in sorted(owed)]
 
     def take_contribution(self, peer: PeerId, bucket: int) -> str:
         """"" when it is to be kept, else why not."""

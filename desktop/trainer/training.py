@@ -44,7 +44,7 @@ from desktop.trainer.loop import LocalTraining
 
 log = logging.getLogger(__name__)
 
-HIGH_WATER = 16 * 1024 * 1024  # unacknowledged bytes to one peer above which nothing more is produced for it
+HIGH_WATER = 8 * 1024 * 1024  # unacknowledged bytes to one peer above which nothing more is produced for it
 REPORT_S = 0.1
 DIVERGED_TRIES = 3
 SAMPLES_TO_TRY = 12
@@ -216,11 +216,13 @@ class Training:
         return False
 
     def _release_held(self) -> bool:
-        for peer, waiting in self._held.items():
-            if waiting and self._transport.unsent(peer) < HIGH_WATER:
-                self._send_bulk(peer, waiting.popleft())
-                return True
-        return False
+        """Send the next thing that waits, to the peer that has the least on its way."""
+        unsent = {peer: self._transport.unsent(peer) for peer, waiting in self._held.items() if waiting}
+        peer = min(unsent, key=unsent.__getitem__, default="")
+        if not peer or unsent[peer] >= HIGH_WATER:
+            return False
+        self._send_bulk(peer, self._held[peer].popleft())
+        return True
 
     def _batch(self) -> None:
         self._points.append(self.local.step())

@@ -19,11 +19,17 @@ def test_every_contributor_owes_each_bucket_of_the_others_to_its_reducer() -> No
     assert sorted(exchange.outgoing()) == [(1, "b"), (2, "c"), (4, "b"), (5, "c")]
 
 
-def test_contributors_begin_at_different_places_of_their_lists() -> None:
+def test_contributors_begin_at_different_reducers_and_send_the_same_buckets_at_the_same_time() -> None:
     orders = {me: Exchange(me, plan("abcabc"), MEMBERS).outgoing() for me in MEMBERS}
-    assert orders["a"] == [(1, "b"), (2, "c"), (4, "b"), (5, "c")]  # turned by 0
-    assert orders["b"] == [(2, "c"), (3, "a"), (5, "c"), (0, "a")]  # by 4 * 1 // 3 = 1
-    assert orders["c"] == [(3, "a"), (4, "b"), (0, "a"), (1, "b")]  # by 4 * 2 // 3 = 2
+    assert orders["a"] == [(1, "b"), (2, "c"), (4, "b"), (5, "c")]
+    assert orders["b"] == [(2, "c"), (0, "a"), (5, "c"), (3, "a")]
+    assert orders["c"] == [(0, "a"), (1, "b"), (3, "a"), (4, "b")]
+
+
+def test_a_reducer_that_does_not_contribute_gets_its_buckets_in_the_same_order_from_all() -> None:
+    orders = [Exchange(me, plan("caca", "ab"), MEMBERS).outgoing() for me in "ab"]
+    assert orders[0] == [(0, "c"), (2, "c")]
+    assert [owed for owed in orders[1] if owed[1] == "c"] == [(0, "c"), (2, "c")]
 
 
 def test_one_that_does_not_contribute_owes_nothing_and_waits_for_the_results() -> None:
