@@ -24,6 +24,9 @@ from desktop.peers.webrtc import WebRtcLane
 log = logging.getLogger(__name__)
 
 PACKETS_PER_SLICE = 2  # handed to lanes before the event loop gets its turn
+# Without the control lane no message is acknowledged. But as long as others bring packets it may only be held up: SCTP
+# waits 1, 2, 4 ... seconds when the same packet is lost again and again.
+CONTROL_PATIENCE = 2  # times the silence after which a peer is lost
 FAREWELL_S = 1.0  # how long a goodbye may take to be heard
 CONFIRM_S = 0.05  # how long a packet may wait to be confirmed
 QUEUED_REPLIES = 10_000  # pongs waiting for a peer that sends but does not read
@@ -143,7 +146,7 @@ class Link:
         self._heard_hello = False
         self._pump_due = False
         self._timers: dict[str, asyncio.Handle] = {}
-        self._silence = 0.0  # seconds of a running loop without a packet from the peer
+        self._silence = self._control_silence = 0.0  # seconds of a running loop without a packet from the peer
         self._last_tick = self._last_ping = self._last_seen = clock()
         self._pings: tuple[int, float] = (0, 0.0)  # number and time of the last ping
         self._rtt_s: float | None = None
@@ -192,7 +195,7 @@ class Link:
             open_s=settings.open_s, loopback=settings.loopback,
             identity=identity if settings.direct else None, certificate=certificate,
         )
-        self._silence = 0.0
+        self._silence = self._control_silence = 0.0
         self._last_tick = self._last_ping = self._last_seen = self._clock()
         self._measured = (self._last_tick, transfer.confirmed_bytes)
         self._tick()
@@ -303,8 +306,9 @@ class Link:
         """LaneEvents."""
         self._received_bytes += len(packet)
         self._last_seen = self._clock()
-        if lane is self.control:  # without which others are of no use for long: acknowledgements come over it
-            self._silence = 0.0
+        self._silence = 0.0
+        if lane is self.control:
+            self._control_silence = 0.0
         if self.state is State.CLOSED:
             return
         if not self._heard_hello:
@@ -389,10 +393,14 @@ class Link:
         assert self.transfer is not None
         passed = now - self._last_tick
         self._silence += min(passed, 2 * step)
+        self._control_silence += min(passed, 2 * step)
         self.transfer.excuse(max(0.0, passed - 2 * step))
         self._last_tick = now
         if self._silence >= self._settings.silent_s:
             self._end(How.LOST, f"silent for {self._settings.silent_s:g} s")
+            return
+        if self._control_silence >= CONTROL_PATIENCE * self._settings.silent_s:
+            self._end(How.LOST, "its control lane carries nothing any more")
             return
         if now - self._last_ping >= self._settings.heartbeat_s or self._pings[0] == 0:
             self._last_ping = now

@@ -30,6 +30,29 @@ from desktop.peers import ice
 from desktop.peers.direct import Identity
 from desktop.peers.link import How, Link, LinkSettings, LinkStats, State
 from desktop.peers.packet import Kind, Whole
+from desktop.peers.said import (
+    Answer,
+    Budget,
+    Candidate,
+    Carried,
+    Carry,
+    Detour,
+    DetourTaken,
+    Forward,
+    Forwarded,
+    Hello,
+    Members,
+    Offer,
+    PeerInfo,
+    Poke,
+    Said,
+    Signal,
+    read_any_hello,
+    read_hello,
+    read_said,
+    read_signal,
+    say,
+)
 from desktop.peers.transfer import Progress, Transfer
 from desktop.peers.via import ViaLane
 from desktop.peers.webrtc import WebRtcLane
@@ -47,17 +70,6 @@ LONGEST_RETRY_S = 30.0
 CARRIED_BYTES = 2 * 1024 * 1024  # held at most for one member on its way to another
 REDIAL_S = 1.0  # pokes are cheap and links are not: no peer can ask for more than one within this
 SAME_FAULT_S = 10.0  # the same sentence is not said twice within this
-SIGNAL_BURST = 600  # signals that may come at once from one side: every member of a full room, twice
-SIGNAL_RATE = 50.0  # and per second after that
-
-
-class PeerInfo(msgspec.Struct, frozen=True):
-    """Who a member is, as it says itself."""
-
-    peer: str
-    name: str
-    backend: str
-    version: str
 
 
 class Moving(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,143 +154,13 @@ class Sealer(Protocol):
         """Raises a PeerloomError when it was altered, is too old, or was seen before."""
 
 
-# -- what members say to each other -------------------------------------------------------------------
-
-
-class _Said(msgspec.Struct, frozen=True, tag_field="what"):
-    pass
-
-
-class _Hello(msgspec.Struct, frozen=True, tag_field="what", tag="hello"):
-    """The first word of each side on a link. `transfer`: whose messages the sender could go on with; "" for none."""
-
-    protocol: int
-    session: str
-    info: PeerInfo
-    transfer: str
-    certificate: bytes  # for a direct lane; empty: none is wished
-
-
-class _Members(_Said, frozen=True, tag="members"):
-    """Everyone to whom the sender has a link of its own."""
-
-    peers: tuple[str, ...]
-
-
-class _Forward(_Said, frozen=True, tag="forward"):
-    """Please hand this sealed signal on."""
-
-    to: str
-    payload: bytes
-
-
-class _Forwarded(_Said, frozen=True, tag="forwarded"):
-    """Handed on for `sender`."""
-
-    sender: str
-    payload: bytes
-
-
-class _Carry(_Said, frozen=True, tag="carry"):
-    """Please hand this packet of a lane on: see ViaLane."""
-
-    to: str
-    attempt: str
-    sealed: bytes
-
-
-class _Carried(_Said, frozen=True, tag="carried"):
-    """Handed on for `sender`."""
-
-    sender: str
-    attempt: str
-    sealed: bytes
-
-
-class _Signal(msgspec.Struct, frozen=True, tag_field="what"):
-    """Travels sealed. `session` is new each time a program starts, `attempt` each time a link is tried."""
-
-    session: str
-
-
-class _Offer(_Signal, frozen=True, tag="offer"):
-    attempt: str
-    sdp: str
-
-
-class _Answer(_Signal, frozen=True, tag="answer"):
-    attempt: str
-    sdp: str
-
-
-class _Candidate(_Signal, frozen=True, tag="candidate"):
-    """A late candidate. aiortc sends none, other implementations do."""
-
-    attempt: str
-    line: str
-    mid: str = "0"
-
-
-class _Poke(_Signal, frozen=True, tag="poke"):
-    """Please offer. `lost` is the last attempt that ended here."""
-
-    lost: str
-
-
-class _Detour(_Signal, frozen=True, tag="detour"):
-    """Let us talk through this member. `lost` is the last attempt that ended here; `key`: see ViaLane."""
-
-    attempt: str
-    through: str
-    key: bytes
-    lost: str
-
-
-class _DetourTaken(_Signal, frozen=True, tag="detour taken"):
-    attempt: str
-    key: bytes
-
-
-class _AnyHello(msgspec.Struct, frozen=True):
-    """What can be read of the hello of any version."""
-
-    what: str
-    protocol: int
-    info: dict[str, Any] = {}
-
-
-_say = msgspec.msgpack.Encoder()
-_read_said = msgspec.msgpack.Decoder(_Members | _Forward | _Forwarded | _Carry | _Carried)
-_read_hello = msgspec.msgpack.Decoder(_Hello)
-_read_any_hello = msgspec.msgpack.Decoder(_AnyHello)
-_read_signal = msgspec.msgpack.Decoder(_Offer | _Answer | _Candidate | _Poke | _Detour | _DetourTaken)
-
-
-class _Budget:
-    """How many signals one side may still send: a bucket of tokens that fills with time."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._left = float(SIGNAL_BURST)
-        self._at = clock()
-
-    def take(self) -> bool:
-        now = self._clock()
-        self._left = min(float(SIGNAL_BURST), self._left + (now - self._at) * SIGNAL_RATE)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 @dataclass(slots=True, eq=False)
 class _Ear:
     """Listens at one rendezvous for the mesh."""
 
     mesh: Mesh
     rendezvous: Rendezvous
-    budget: _Budget
+    budget: Budget
 
     def peer_seen(self, peer: str) -> None:
         self.mesh._seen_at(self, peer)
@@ -299,7 +181,7 @@ class _Remote:
     """What the mesh knows of one other member."""
 
     peer: str
-    budget: _Budget
+    budget: Budget
     info: PeerInfo | None = None
     link: Link | None = None  # in use: hello has been said both ways
     dial: Link | None = None  # a direct one that is being tried
@@ -386,7 +268,7 @@ class Mesh:
 
     def add_rendezvous(self, rendezvous: Rendezvous) -> None:
         """Find members through this too. It may end at any time; the mesh does not close it."""
-        ear = _Ear(self, rendezvous, _Budget(self._clock))
+        ear = _Ear(self, rendezvous, Budget(self._clock))
         self._ears.append(ear)
         rendezvous.subscribe(ear)
 
@@ -454,7 +336,7 @@ class Mesh:
             if len(self._remotes) >= self._settings.max_peers - 1 and not self._forget_one():
                 self._fault("care", RoomFullError(limit=self._settings.max_peers, peer=peer[:8]), peer)
                 return None
-            remote = self._remotes[peer] = _Remote(peer, _Budget(self._clock))
+            remote = self._remotes[peer] = _Remote(peer, Budget(self._clock))
         return remote
 
     def _forget_one(self) -> bool:
@@ -518,7 +400,7 @@ class Mesh:
             if remote.link is None:
                 remote.detour_timer = self._loop.call_later(self._settings.detour_s, self._try_detour, remote)
         elif remote.link is None:
-            self._signal(remote, _Poke(self._session, remote.ended))
+            self._signal(remote, Poke(self._session, remote.ended))
             self._retry(remote, "it does not answer", quiet=remote.tries < 3)
 
     def _retry(
@@ -570,19 +452,19 @@ class Mesh:
             sdp = await lane.offer()
         except SignalError:
             return  # link_closed has said why
-        if remote.dial is link and not self._signal(remote, _Offer(self._session, link.attempt, sdp)):
+        if remote.dial is link and not self._signal(remote, Offer(self._session, link.attempt, sdp)):
             link.drop("nobody could pass the offer on")
 
-    async def _answer(self, remote: _Remote, link: Link, lane: WebRtcLane, offer: _Offer) -> None:
+    async def _answer(self, remote: _Remote, link: Link, lane: WebRtcLane, offer: Offer) -> None:
         try:
             sdp = await lane.answer(offer.sdp)
         except SignalError as error:
             self._fault("care", error, remote.peer)
             return
         if remote.dial is link:
-            self._signal(remote, _Answer(self._session, offer.attempt, sdp))
+            self._signal(remote, Answer(self._session, offer.attempt, sdp))
 
-    async def _accept(self, remote: _Remote, lane: WebRtcLane, answer: _Answer) -> None:
+    async def _accept(self, remote: _Remote, lane: WebRtcLane, answer: Answer) -> None:
         try:
             await lane.accept(answer.sdp)
         except SignalError as error:
@@ -597,7 +479,7 @@ class Mesh:
     def _hello(self, remote: _Remote, link: Link) -> bytes:
         link.offered = remote.transfer.ident if remote.transfer is not None else ""
         certificate = self._identity.certificate if self._identity is not None else b""
-        return _say.encode(_Hello(self.protocol, self._session, self.me, link.offered, certificate))
+        return say.encode(Hello(self.protocol, self._session, self.me, link.offered, certificate))
 
     def link_hello(self, link: Link, hello: bytes) -> None:
         """LinkEvents: the peer is connected once its hello has come and is good."""
@@ -606,7 +488,7 @@ class Mesh:
             link.drop("nobody waits for it")
             return
         try:
-            said = _read_hello.decode(hello)
+            said = read_hello.decode(hello)
         except msgspec.MsgspecError as error:
             self._unreadable(remote, link, hello, str(error))
             return
@@ -624,7 +506,7 @@ class Mesh:
     def _unreadable(self, remote: _Remote, link: Link, data: bytes, why: str) -> None:
         """A hello that does not decode. That of another version may, in part: then say which one is older."""
         try:
-            hello = _read_any_hello.decode(data)
+            hello = read_any_hello.decode(data)
         except msgspec.MsgspecError:
             self._bar(remote, why, link)
             return
@@ -642,7 +524,7 @@ class Mesh:
         remote.barred = remote.session or "?"
         link.drop(error.sentence)
 
-    def _greeted(self, remote: _Remote, link: Link, hello: _Hello) -> None:
+    def _greeted(self, remote: _Remote, link: Link, hello: Hello) -> None:
         transfer = remote.transfer
         known = transfer.ident if transfer is not None else ""
         if known != link.offered:
@@ -758,17 +640,17 @@ class Mesh:
             self._events.received(remote.peer, message.data, message.digest, receipt)
             return
         try:
-            said = _read_said.decode(message.data)
+            said = read_said.decode(message.data)
         except msgspec.MsgspecError as error:
             self._bar(remote, str(error))
             return
-        if isinstance(said, _Members):
+        if isinstance(said, Members):
             self._listed(remote, said.peers)
-        elif isinstance(said, _Forward):
+        elif isinstance(said, Forward):
             self._forward(remote, said)
-        elif isinstance(said, _Carry):
+        elif isinstance(said, Carry):
             self._carry_on(remote, said)
-        elif isinstance(said, _Carried):
+        elif isinstance(said, Carried):
             self._carried_here(remote, said)
         elif remote.budget.take():
             self._signalled(said.sender, said.payload, remote)
@@ -792,34 +674,34 @@ class Mesh:
             return
         through = between[remote.tries % len(between)]
         lane = self._new_detour(remote, through.peer, self._token())
-        if not self._signal(remote, _Detour(self._session, lane.attempt, through.peer, lane.public, remote.ended)):
+        if not self._signal(remote, Detour(self._session, lane.attempt, through.peer, lane.public, remote.ended)):
             lane.close("nobody could pass the offer on")
 
     def _new_detour(self, remote: _Remote, through: str, attempt: str) -> ViaLane:
         link = remote.detour = self._link(remote, attempt)
 
         def post(sealed: bytes) -> bool:
-            return self._post(through, _Carry(remote.peer, attempt, sealed))
+            return self._post(through, Carry(remote.peer, attempt, sealed))
 
         lane = ViaLane(remote.peer, through, attempt, link, post, first=self._offers(remote))
         link.connect(lane)
         return lane
 
-    def _post(self, through: str, said: _Carry) -> bool:
+    def _post(self, through: str, said: Carry) -> bool:
         between = self._remotes.get(through)
         if between is None or between.direct is None:
             return False
         self._tell(between.direct, said)
         return True
 
-    def _on_detour(self, remote: _Remote, asked: _Detour) -> None:
+    def _on_detour(self, remote: _Remote, asked: Detour) -> None:
         between = self._remotes.get(asked.through)
         if self._offers(remote) or between is None or between.direct is None or remote.detour is not None:
             return
         if remote.link is not None and remote.link.attempt == asked.lost:
             remote.link.lose("it started anew")
         lane = self._new_detour(remote, asked.through, asked.attempt)
-        self._signal(remote, _DetourTaken(self._session, asked.attempt, lane.public))
+        self._signal(remote, DetourTaken(self._session, asked.attempt, lane.public))
         self._agree(remote, lane, asked.key)
 
     def _agree(self, remote: _Remote, lane: ViaLane, key: bytes) -> None:
@@ -829,7 +711,7 @@ class Mesh:
             self._fault("care", error, remote.peer)
             lane.close("its key cannot be used")
 
-    def _carry_on(self, remote: _Remote, said: _Carry) -> None:
+    def _carry_on(self, remote: _Remote, said: Carry) -> None:
         """Hand a sealed packet on. What is for nobody, or too much, is not: the lane of the two ends by that."""
         to = self._remotes.get(said.to)
         if to is None or to.direct is None or to is remote:
@@ -839,9 +721,9 @@ class Mesh:
             return
         self._next_carried -= 1
         self._carried[self._next_carried] = (pair, size)
-        self._tell(to.direct, _Carried(remote.peer, said.attempt, said.sealed), self._next_carried)
+        self._tell(to.direct, Carried(remote.peer, said.attempt, said.sealed), self._next_carried)
 
-    def _carried_here(self, through: _Remote, said: _Carried) -> None:
+    def _carried_here(self, through: _Remote, said: Carried) -> None:
         remote = self._remotes.get(said.sender)
         for link in remote.attempts if remote is not None else ():
             if link.attempt == said.attempt and link.through == through.peer and isinstance(link.control, ViaLane):
@@ -858,7 +740,7 @@ class Mesh:
 
     def _tell_members(self) -> None:
         """Tell everyone to whom this member has links of its own."""
-        said = _Members(tuple(sorted(each.peer for each in self._remotes.values() if each.direct is not None)))
+        said = Members(tuple(sorted(each.peer for each in self._remotes.values() if each.direct is not None)))
         for remote in self._remotes.values():
             if remote.link is not None:
                 self._tell(remote.link, said)
@@ -874,13 +756,13 @@ class Mesh:
             if other is not None:
                 self._attend(other)
 
-    def _forward(self, remote: _Remote, said: _Forward) -> None:
+    def _forward(self, remote: _Remote, said: Forward) -> None:
         """Hand a sealed signal on. What is too large, too often or for nobody is not; the sender tries again."""
         to = self._remotes.get(said.to)
         if to is None or to.link is None or to is remote:
             return
         if len(said.payload) <= MAX_SIGNAL and remote.budget.take():
-            self._tell(to.link, _Forwarded(remote.peer, said.payload))
+            self._tell(to.link, Forwarded(remote.peer, said.payload))
 
     # -- signalling ---------------------------------------------------------------------------------
 
@@ -896,15 +778,15 @@ class Mesh:
     def _route_count(self, remote: _Remote) -> int:
         return len(self._routes(remote))
 
-    def _signal(self, remote: _Remote, signal: _Signal) -> bool:
+    def _signal(self, remote: _Remote, signal: Signal) -> bool:
         """Send sealed, by the first way that takes it."""
         for way in self._routes(remote):
-            sealed = self._sealer.seal(remote.peer, _say.encode(signal))
+            sealed = self._sealer.seal(remote.peer, say.encode(signal))
             if isinstance(way, _Ear):
                 if way.rendezvous.send(remote.peer, sealed):
                     return True
             elif way.link is not None:
-                self._tell(way.link, _Forward(remote.peer, sealed))
+                self._tell(way.link, Forward(remote.peer, sealed))
                 return True
         return False
 
@@ -912,7 +794,7 @@ class Mesh:
         if len(payload) > MAX_SIGNAL or sender == self.me.peer or self._closing is not None:
             return
         try:
-            signal = _read_signal.decode(self._sealer.open(sender, payload))
+            signal = read_signal.decode(self._sealer.open(sender, payload))
         except PeerloomError as error:
             self._fault("care", error, sender)
             return
@@ -923,16 +805,16 @@ class Mesh:
         if remote is None or (remote.barred and remote.barred in (signal.session, "?")):
             return
         remote.barred, remote.left, remote.heard_over = "", False, over
-        if isinstance(signal, _Offer):
+        if isinstance(signal, Offer):
             self._on_offer(remote, signal)
-        elif isinstance(signal, _Poke):
+        elif isinstance(signal, Poke):
             self._on_poke(remote, signal)
-        elif isinstance(signal, _Detour):
+        elif isinstance(signal, Detour):
             self._on_detour(remote, signal)
         else:
             self._on_reply(remote, signal)
 
-    def _on_offer(self, remote: _Remote, offer: _Offer) -> None:
+    def _on_offer(self, remote: _Remote, offer: Offer) -> None:
         known = {link.attempt for link in remote.attempts}
         if self._offers(remote) or offer.attempt in known or offer.attempt == remote.ended:
             return  # offers go from the smaller id to the larger one; and each once
@@ -943,7 +825,7 @@ class Mesh:
         link, lane = self._new_link(remote, offer.attempt)
         self._spawn(self._answer(remote, link, lane, offer))
 
-    def _on_poke(self, remote: _Remote, poke: _Poke) -> None:
+    def _on_poke(self, remote: _Remote, poke: Poke) -> None:
         if not self._offers(remote):
             return
         restarted = remote.session not in ("", poke.session)
@@ -955,18 +837,18 @@ class Mesh:
         if not remote.attempts and self._clock() - remote.dialled_at > REDIAL_S:
             self._try_in(remote, 0.0)  # it is there, whatever failed before
 
-    def _on_reply(self, remote: _Remote, signal: _Answer | _Candidate | _DetourTaken) -> None:
+    def _on_reply(self, remote: _Remote, signal: Answer | Candidate | DetourTaken) -> None:
         """To what this side has asked. Late, or of another attempt: nothing."""
         for link in remote.attempts:
             lane = link.control
             if link.attempt != signal.attempt:
                 continue
             remote.session = signal.session
-            if isinstance(signal, _DetourTaken) and isinstance(lane, ViaLane):
+            if isinstance(signal, DetourTaken) and isinstance(lane, ViaLane):
                 self._agree(remote, lane, signal.key)
-            elif isinstance(signal, _Answer) and isinstance(lane, WebRtcLane):
+            elif isinstance(signal, Answer) and isinstance(lane, WebRtcLane):
                 self._spawn(self._accept(remote, lane, signal))
-            elif isinstance(signal, _Candidate) and isinstance(lane, WebRtcLane):
+            elif isinstance(signal, Candidate) and isinstance(lane, WebRtcLane):
                 self._spawn(lane.add_candidate(signal.line, signal.mid))
 
     # -- small things -------------------------------------------------------------------------------
@@ -1021,9 +903,9 @@ class Mesh:
             self._said_faults[text] = now
             self._events.fault(severity, text, peer)
 
-    def _tell(self, link: Link, said: _Said, token: int | None = None) -> None:
+    def _tell(self, link: Link, said: Said, token: int | None = None) -> None:
         if link.state is State.OPEN:
-            data = _say.encode(said)
+            data = say.encode(said)
             link.send(Kind.ROOM, data, digest_of(data), token=token)
 
     def _stop_timers(self, remote: _Remote) -> None:

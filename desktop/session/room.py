@@ -17,7 +17,8 @@ import msgspec
 from desktop import __version__
 from desktop.bridge.adapter import PeerPort
 from desktop.errors import PeerloomError
-from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo
+from desktop.peers.mesh import LinkRow, Mesh, MeshSettings
+from desktop.peers.said import PeerInfo
 from desktop.rooms.adapters import is_near
 from desktop.rooms.code import redeem
 from desktop.rooms.invite import Invite, split_address

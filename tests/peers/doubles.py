@@ -15,8 +15,9 @@ from desktop.errors import PeerloomError
 from desktop.peers.direct import Identity
 from desktop.peers.ice import Servers
 from desktop.peers.link import How, Link, LinkSettings
-from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, PeerInfo, Receipt
+from desktop.peers.mesh import LinkRow, Mesh, MeshSettings, Receipt
 from desktop.peers.packet import Kind, Whole
+from desktop.peers.said import PeerInfo
 from desktop.peers.transfer import Transfer
 from desktop.peers.webrtc import WebRtcLane
 from desktop.rooms.rendezvous import RendezvousListener

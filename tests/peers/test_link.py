@@ -9,14 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 
 from desktop.bridge.transport import digest_of
 from desktop.errors import SignalError
-from desktop.peers.link import TRANSITIONS, How, Link, State
+from desktop.peers.direct import Identity
+from desktop.peers.link import TRANSITIONS, How, Link, LinkSettings, State
 from desktop.peers.packet import HEADER, LONG_HEADER, OPENS, VERSION, Kind, Limits, cut, short
+from desktop.peers.transfer import Transfer
+from desktop.peers.via import WINDOW, ViaLane
 from desktop.peers.webrtc import HIGH_WATER
 from tests.peers.doubles import (
     QUICK,
@@ -323,6 +327,57 @@ async def test_replaced_link_ends_without_a_word_and_its_messages_go_on() -> Non
     await heard_a.until(lambda: heard_a.sent == [1])
     await close_all(a, b, a2, b2)
     assert heard_b.messages == [(Kind.TRAINER, data)]
+
+
+async def test_link_through_another_member() -> None:
+    (a, heard_a), (b, heard_b) = make_via("a", "b"), make_via("b", "a")
+    via_a, via_b = a.control, b.control
+    assert isinstance(via_a, ViaLane)
+    assert isinstance(via_b, ViaLane)
+    loop = asyncio.get_running_loop()
+    posted: list[bytes] = []
+
+    def carry(to: ViaLane, frame: bytes) -> bool:
+        posted.append(frame)
+        loop.call_soon(to.carried, frame)
+        return True
+
+    via_a._post = partial(carry, via_b)
+    via_b._post = partial(carry, via_a)
+    via_a.agree(via_b.public)
+    via_b.agree(via_a.public)
+    there, back = os.urandom(3_000_000), os.urandom(1_000_000)
+    await heard_a.until(lambda: bool(heard_a.of("opened")))
+    await heard_b.until(lambda: bool(heard_b.of("opened")))
+    hand_over(a, there, 1)
+    hand_over(b, back, 2)
+    most = 0
+    while not (heard_a.sent and heard_b.sent):
+        most = max(most, heard_a.transfer.unconfirmed(0))
+        await asyncio.sleep(0)
+    assert 0 < most <= WINDOW
+    assert heard_b.messages == [(Kind.TRAINER, there)]
+    assert heard_a.messages == [(Kind.TRAINER, back)]
+    stats = a.stats()
+    assert (stats.lanes, stats.path.verdict, a.through) == ({"via": 1}, "", "c")
+    assert stats.rtt_ms is not None
+    assert all(there[:50] not in frame for frame in posted)
+    assert a._lanes is not None
+    assert a._lanes.open == {}
+    await a.close("good night")
+    await heard_b.until(lambda: bool(heard_b.of("closed")))
+    assert heard_b.endings == [(How.LEFT, "good night")]
+    await close_all(a, b)
+
+
+def make_via(me: str, peer: str) -> tuple[Link, LinkRecorder]:
+    settings = LinkSettings(**QUICK)
+    recorder = LinkRecorder(Transfer("t", settings.packet_size, settings.limits, time.monotonic))
+    recorder.identity = Identity()
+    recorder.certificate = Identity().certificate  # no direct lane is tried, though there might be one
+    link = Link(peer, "1", recorder, settings, time.monotonic, lambda: b"hello")
+    link.connect(ViaLane(peer, "c", "1", link, lambda frame: True, first=me < peer))
+    return link, recorder
 
 
 # -- closing ----------------------------------------------------------------------------------------

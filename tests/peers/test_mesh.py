@@ -15,9 +15,10 @@ from desktop.errors import NoNetworkError
 from desktop.peers import mesh as mesh_module
 from desktop.peers import via as via_module
 from desktop.peers.link import Link
-from desktop.peers.mesh import CARRIED_BYTES, PROTOCOL, SIGNAL_BURST, Mesh, PeerInfo, _Forward, _Members
+from desktop.peers.mesh import CARRIED_BYTES, PROTOCOL, Mesh
 from desktop.peers.packet import VERSION, Kind
 from desktop.peers.packet import cut as cut_up
+from desktop.peers.said import SIGNAL_BURST, Forward, Members, PeerInfo
 from tests.peers.doubles import QUICK, HashSealer, Member, Place, Watched, close_members, cut, lane_of
 
 
@@ -587,10 +588,10 @@ async def test_relaying_is_bounded() -> None:
 
     sealer.open = counting
     link = link_of(b, "a")
-    b.mesh._tell(link, _Forward("c", bytes(mesh_module.MAX_SIGNAL + 1)))
+    b.mesh._tell(link, Forward("c", bytes(mesh_module.MAX_SIGNAL + 1)))
     for number in range(SIGNAL_BURST + 500):
-        b.mesh._tell(link, _Forward("c", number.to_bytes(40, "big")))
-    b.mesh._tell(link, _Members(("a", "c")))
+        b.mesh._tell(link, Forward("c", number.to_bytes(40, "big")))
+    b.mesh._tell(link, Members(("a", "c")))
     data = b"after the flood"
     b.mesh.send("a", data, digest_of(data), bulk=True, token=1)
     await b.heard.until(lambda: bool(b.heard.of("sent")))
