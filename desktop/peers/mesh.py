@@ -691,8 +691,7 @@ class Mesh:
         between = self._remotes.get(through)
         if between is None or between.direct is None:
             return False
-        self._tell(between.direct, said)
-        return True
+        return self._tell(between.direct, said)
 
     def _on_detour(self, remote: _Remote, asked: Detour) -> None:
         between = self._remotes.get(asked.through)
@@ -720,8 +719,8 @@ class Mesh:
         if size + sum(held for other, held in self._carried.values() if other == pair) > CARRIED_BYTES:
             return
         self._next_carried -= 1
-        self._carried[self._next_carried] = (pair, size)
-        self._tell(to.direct, Carried(remote.peer, said.attempt, said.sealed), self._next_carried)
+        if self._tell(to.direct, Carried(remote.peer, said.attempt, said.sealed), self._next_carried):
+            self._carried[self._next_carried] = (pair, size)
 
     def _carried_here(self, through: _Remote, said: Carried) -> None:
         remote = self._remotes.get(said.sender)
@@ -903,10 +902,12 @@ class Mesh:
             self._said_faults[text] = now
             self._events.fault(severity, text, peer)
 
-    def _tell(self, link: Link, said: Said, token: int | None = None) -> None:
-        if link.state is State.OPEN:
-            data = say.encode(said)
-            link.send(Kind.ROOM, data, digest_of(data), token=token)
+    def _tell(self, link: Link, said: Said, token: int | None = None) -> bool:
+        if link.state is not State.OPEN:
+            return False
+        data = say.encode(said)
+        link.send(Kind.ROOM, data, digest_of(data), token=token)
+        return True
 
     def _stop_timers(self, remote: _Remote) -> None:
         for timer in (remote.timer, remote.detour_timer):
