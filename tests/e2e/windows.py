@@ -109,7 +109,7 @@ class Window:
     ) -> None:
         self.name, self.folder = name, folder
         self.profile = folder / name
-        (self.profile / "config").mkdir(parents=True)
+        (self.profile / "config").mkdir(parents=True, exist_ok=True)  # it may be started again
         (self.profile / "config" / "settings.json").write_text(json.dumps(settings))
         self.report = Report(folder / f"{name}.jsonl")
         self.said = folder / f"{name}.err"
