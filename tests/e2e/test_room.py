@@ -154,11 +154,10 @@ def test_one_whose_lid_was_closed_is_missed_and_is_back_soon_after(windows: Wind
 def test_one_that_was_killed_is_back_when_it_is_started_again(windows: Windows) -> None:
     host, link = windows.host("--rounds", "80", "--local-steps", "20", "--quit-when-done", members=3)
     guests = [windows.guest(number, 3, link, "--quit-when-done") for number in (2, 3)]
-    killed = guests[1].report.wait(lambda line: line["round"] >= 3, "round 3")
+    guests[1].report.wait(lambda line: line["round"] >= 3, "round 3")
     guests[1].signal(signal.SIGKILL)
     guests[1].exit_code()
     again = windows.guest(3, 3, link, "--quit-when-done")  # at once: nobody has missed it yet
     assert [window.exit_code() for window in (host, guests[0], again)] == [0, 0, 0]
-    assert again.report.last["name"] == killed["name"]
     assert_same_weights(host.report, guests[0].report, again.report)
     assert again.report.last["step"] > 0, "it trained"
