@@ -49,17 +49,19 @@ class Growth:
         self._rates: list[float] = []
         self._rest_s = REST_S
         self._rest_until = float("-inf")
-        self._begun = False
+        self._begun = 0  # lanes that the round trip asked for at first
 
     def measured(self, now: float, rate: float, *, busy: bool, rtt_s: float | None) -> int:
-        """`rate` bytes/s since the last call; `busy`: there was always more to send. How many lanes to have."""
+        """`rate` bytes/s since the last call; `busy`: there was always more to send; `rtt_s`: the least seen so far,
+        since what waits in buffers is no distance. How many lanes to have."""
         if not busy:
             self._rates.clear()
             return self.lanes
-        if not self._begun and rtt_s is not None:
-            self._begun = True
-            many = 4 if rtt_s >= MANY_S else 2 if rtt_s >= SOME_S else 1
+        many = 0 if rtt_s is None else 4 if rtt_s >= MANY_S else 2 if rtt_s >= SOME_S else 1
+        if many and (not self._begun or many < self._begun):
+            self._begun = many
             self.lanes = self._steady = min(many, self.most)
+            self._before = None
             self._rates.clear()
             return self.lanes
         self._rates.append(rate)

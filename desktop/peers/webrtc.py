@@ -32,6 +32,7 @@ HIGH_WATER = 256 * 1024  # and up to which: no control message waits behind more
 WINDOW = 4 * 1024 * 1024  # more than any such lane carries in a round trip
 GATHER_S = 2.0  # how long closing waits for candidates that are being gathered
 CLOSE_S = 5.0  # how long aiortc may take to close
+CLOSINGS = 3  # times that its tasks are looked for
 EARLY_PACKETS = 64  # packets that overtook the opening of the channel
 
 
@@ -253,10 +254,14 @@ class WebRtcLane:
             if connection is not None:
                 tasks = _tasks_of(connection)
                 await asyncio.wait_for(connection.close(), CLOSE_S)
-                for task in tasks:
-                    task.cancel()
-                if tasks:
+                for _ in range(CLOSINGS):
+                    tasks += _tasks_of(connection)  # aioice may have begun one while it was being closed
+                    for task in tasks:
+                        task.cancel()
+                    if not tasks:
+                        break
                     await asyncio.wait(tasks, timeout=CLOSE_S)
+                    tasks = []
         except Exception as error:  # the peer is gone; there is nobody to whom this would matter
             log.info("%s: closing: %r", self.peer, error)
         finally:

@@ -128,6 +128,18 @@ def test_begins_when_the_round_trip_is_known() -> None:
 
 PATIENT_S = 8.0  # several lanes at once fill the buffers of sockets, and SCTP waits a second after such a loss
 
+def test_begins_anew_when_the_path_turns_out_to_be_shorter() -> None:
+    """The first round trip may have been measured while one of the programs was busy with something else."""
+    path = Path(0.5, dict.fromkeys(range(1, 9), 20 * MB))
+    assert path.run(6) == [1, 4, 8]
+    path.rtt_s = 0.03  # still a long one
+    assert path.run(20) == [8, 4]
+    path.rtt_s = 0.001
+    assert path.run(1000) == [4, 1]
+    path.rtt_s = 0.0005
+    assert path.run(1000) == [1]
+
+
 # -- several WebRTC lanes -----------------------------------------------------------------------------
 
 

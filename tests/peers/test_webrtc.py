@@ -291,6 +291,25 @@ async def test_close_while_the_offer_is_being_made() -> None:
     assert (heard_a.calls, heard_a.reason) == (["closed"], "changed my mind")
 
 
+async def test_close_just_when_a_path_is_found() -> None:
+    """What aioice begins while it is being closed would run on for ever."""
+    (a, _), (b, _) = make_lane(), make_lane()
+    await a.accept(await b.answer(await a.offer()))
+    assert a._connection is not None
+    assert a._connection.sctp is not None
+    ice = a._connection.sctp.transport.transport._connection
+    await eventually(lambda: ice._check_list_done)
+    assert ice._query_consent_task is None  # it begins up to 20 ms later
+    close = ice.close
+
+    async def slowly() -> None:
+        await close()
+        await asyncio.sleep(0.05)  # as when the computer is busy
+
+    ice.close = slowly  # type: ignore[method-assign]
+    await close_all(a, b)
+
+
 async def test_the_other_end_learns_of_the_end() -> None:
     a, heard_a, b, heard_b = await opened_pair()
     a.close("enough")
