@@ -76,6 +76,31 @@ async def test_facts() -> None:
     assert a.gathered == {}
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "host", "near"),
+    [
+        ("host", "host", "192.168.1.7", True),
+        ("host", "prflx", "10.1.2.3", True),
+        ("prflx", "host", "fd00::7", True),
+        ("host", "host", "8.8.8.8", False),
+        ("host", "host", "2001:4860:4860::8888", False),
+        ("srflx", "host", "192.168.1.7", False),
+        ("host", "srflx", "192.168.1.7", False),
+        ("relay", "host", "192.168.1.7", False),
+        ("host", "relay", "192.168.1.7", False),
+    ],
+)
+async def test_who_is_near(mine: str, theirs: str, host: str, near: bool) -> None:
+    a, _, b, _ = await opened_pair()
+    assert a._connection is not None
+    assert a._connection.sctp is not None
+    (pair,) = a._connection.sctp.transport.transport._connection._nominated.values()
+    pair.protocol.local_candidate.type = mine
+    pair.remote_candidate.type, pair.remote_candidate.host = theirs, host
+    assert a.near() == (("127.0.0.1", host) if near else None)
+    await close_all(a, b)
+
+
 async def test_packets_that_overtake_the_opening_are_not_lost() -> None:
     (a, heard_a), (b, heard_b) = make_lane(), make_lane()
     offer = await a.offer()
