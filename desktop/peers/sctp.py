@@ -57,8 +57,8 @@ INSIDE = (
     "_advertised_rwnd", "_association_state", "_cwnd", "_data_channel_queue", "_fast_recovery_exit",
     "_fast_recovery_transmit", "_flight_size", "_forward_tsn_chunk", "_last_received_tsn", "_last_sacked_tsn",
     "_local_tsn", "_outbound_queue", "_outbound_stream_seq", "_partial_bytes_acked", "_reconfig_deferred",
-    "_reconfig_queue", "_rto", "_sack_duplicates", "_sack_misordered", "_sack_needed", "_sent_queue", "_srtt",
-    "_t3_handle",
+    "_reconfig_queue", "_rto", "_rttvar", "_sack_duplicates", "_sack_misordered", "_sack_needed", "_sent_queue",
+    "_srtt", "_t3_handle",
 )
 NAMES = ("DataChunk", "HeartbeatAckChunk", "HeartbeatChunk", "InboundStream", "SackChunk", "USERDATA_MAX_LENGTH")
 
@@ -73,6 +73,9 @@ EACH_AFTER_LOSS = 64
 MISSES = 3  # RFC 9260 section 7.2.4: what was so often reported missing is lost
 BURST, BURST_IN_RECOVERY = 4, 2  # packets; RFC 9260 section 6.1 D, and what aiortc has in recovery
 GROWTH = 2  # packets for each SACK in slow start; RFC 9260 section 7.2.1 refers to RFC 3465, which allows 2
+WINDOW = 1 << 19  # bytes on their way at most
+RTO_MIN_S = 0.4
+
 CUBIC, DECREASE = 0.4, 0.7  # C, in packets per second cubed, and beta: RFC 9438 sections 5 and 4.6
 
 LARGER = 1380  # bytes of user data in a packet
@@ -211,14 +214,19 @@ class QuickTransmission(RTCSctpTransport):
     says anew. What it decides is what RFC 9260 says, with these differences to aiortc:
 
     - A chunk is fast retransmitted once (7.2.4, 5); lost again is what was sent earlier, by a quarter of a round trip,
-      than something that has arrived (RFC 8985 section 6.2). aiortc resends at every third report, mostly for nothing.
-    - No more is on its way than the other end says it has room for (6.1 A), which aiortc ignores.
+      than something that has arrived (RFC 8985 section 6.2), or is still missing after a round trip and that quarter.
+      aiortc resends at every third report, mostly for nothing.
+    - No more is on its way than the other end says it has room for (6.1 A), which aiortc ignores, nor than 512 KiB:
+      what is more would wait in sockets, in front of what is urgent, or be lost there.
+    - The first time-out comes after 400 ms at the least, as in browsers, instead of one second (RTO.Min in section 16
+      can be set). Then the time doubles (6.3.3 E2), up to aiortc's, which does not double.
     - Slow start opens by up to two packets for each SACK (7.2.1 with RFC 3465), as a SACK may be for two.
     """
 
     _lost: deque[Any]  # to be sent again, as far as `_retransmit` still says so
     _blocks: dict[int, int]  # first and last TSN of the gap blocks of the last SACK
     _newest = 0.0  # when the latest of what has arrived was sent
+    _patient_rto = 0.0  # aiortc's
     _payload = 1160
     _peer_window = RECEIVE_BUFFER
     _partly_reliable = False
@@ -269,7 +277,7 @@ class QuickTransmission(RTCSctpTransport):
                 await self._put_out(chunk)
                 if self._sent_queue and chunk is self._sent_queue[0]:
                     self._t3_restart()
-        window = min(window, max(self._peer_window, 1))  # with nothing on its way, one packet may try
+        window = min(window, WINDOW, max(self._peer_window, 1))  # with nothing on its way, one packet may try
         while self._outbound_queue and self._flight_size < window:
             chunk = self._outbound_queue.popleft()
             self._sent_queue.append(chunk)
@@ -305,6 +313,13 @@ class QuickTransmission(RTCSctpTransport):
         if self._data_channel_queue or self._reconfig_queue:
             await self._data_channel_flush()
         await self._transmit()
+
+    def _update_rto(self, R: float) -> None:
+        """RFC 9260 section 6.3.1."""
+        super()._update_rto(R)
+        self._patient_rto = self._rto
+        if self._srtt is not None and self._rttvar is not None:
+            self._rto = min(self._rto, max(RTO_MIN_S, self._srtt + 4 * self._rttvar))
 
     def _take_acknowledged(self, tsn: int) -> tuple[int, int]:
         """All up to this one has arrived: how many chunks, and how many bytes that were not known to have."""
@@ -355,7 +370,7 @@ class QuickTransmission(RTCSctpTransport):
     def _strike(self, arrived: list[tuple[int, int]], highest: int) -> bool:
         """One more report for all that is missing before the highest that has newly arrived: is something lost?"""
         lost, begin = False, 0
-        patience = (self._srtt or 0.0) / 4
+        now, patience = time.monotonic(), (self._srtt or 0.0) / 4
         for start, end in arrived:
             for place in range(begin, min(start, highest)):
                 chunk: Any = self._sent_queue[place]
@@ -365,7 +380,7 @@ class QuickTransmission(RTCSctpTransport):
                 if chunk._sent_count == 1 or chunk._acked:  # (acknowledged, and missing again: RFC 9260 section 6.2.1)
                     is_lost = chunk._misses >= MISSES
                 else:
-                    is_lost = chunk._sent_time + patience < self._newest
+                    is_lost = chunk._sent_time + patience < self._newest or chunk._sent_time + 5 * patience < now
                 if is_lost:
                     chunk._misses = 0
                     chunk._acked = False
@@ -432,6 +447,7 @@ class QuickTransmission(RTCSctpTransport):
     def _timed_out(self) -> None:
         """RFC 9260 section 6.3.3: all that is not known to have arrived is lost; the second time in a row, all is."""
         self._timeouts += 1
+        self._rto = max(self._rto, min(2 * self._rto, self._patient_rto))
         self._lost.clear()
         for chunk in list(self._sent_queue):
             if chunk._acked and self._timeouts < 2:

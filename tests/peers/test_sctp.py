@@ -19,8 +19,8 @@ from aiortc.rtcsctptransport import DataChunk, SackChunk, tsn_minus_one
 
 from desktop.peers import sctp as adjustments
 from desktop.peers.sctp import LARGER, RECEIVE_BUFFER, Adjusted, adjust
-from tests.peers.doubles import lane_of, make_link
-from tests.peers.plain import PlainEnd
+from tests.bench.link_goodput import PlainEnd
+from tests.peers.doubles import make_link
 
 PLAIN, ADJUSTED = RTCSctpTransport, Adjusted
 PACKET = 1160  # bytes of data, as aiortc sends it
@@ -321,6 +321,7 @@ async def test_what_is_reported_missing_three_times_is_sent_again_once() -> None
         it.sctp._flight_size = 20 * PACKET
         assert it.sent == list(range(20))
         assert await it.told(2) == []
+        it.sctp._srtt = 10.0  # so that the round trip of the second one is not over in this test
         assert await it.told(2, (3, 3)) == []
         assert await it.told(2, (3, 4)) == []
         assert await it.told(2, (3, 5)) == [2]
@@ -393,6 +394,28 @@ async def test_no_more_is_on_its_way_than_the_other_end_has_room_for() -> None:
         assert await it.told(4, room=2 * PACKET) == [4, 5]
         assert await it.told(6, room=0) == [6]  # RFC 9260 section 6.1 A: one packet may try
         assert await it.told(7, room=10 * PACKET) == [7, 8, 9, 10]
+
+
+async def test_no_more_than_half_a_mebibyte_is_on_its_way() -> None:
+    async with sender(window=1000) as it:
+        await it.send(1000)
+        for upto in range(1, 200):
+            await it.told(upto)
+        assert 1 << 19 <= it.sctp._flight_size < (1 << 19) + PACKET
+
+
+async def test_time_outs_come_after_400_ms_then_after_up_to_a_second() -> None:
+    async with sender(window=4) as it:
+        await it.send(8)
+        await it.told(1)
+        assert it.sctp._rto == 0.4  # less was measured
+        waits = []
+        for _ in range(3):
+            await it.time_out()
+            waits.append(it.sctp._rto)
+        assert waits == [0.8, 1.0, 1.0]  # RFC 9260 section 6.3.3 E2, and aiortc's RTO.Min
+        it.sctp._update_rto(2.0)
+        assert it.sctp._rto == it.sctp._srtt + 4 * it.sctp._rttvar > 1
 
 
 async def test_acknowledgements_do_not_start_timers() -> None:
@@ -490,8 +513,7 @@ async def test_an_unknown_aiortc_stays_plain(
 
 async def test_links_are_adjusted() -> None:
     link, _ = make_link()
-    await lane_of(link).offer()
-    connection = lane_of(link)._connection
-    assert connection is not None
-    assert type(connection.sctp) is ADJUSTED
+    await link.offer()
+    assert link._connection is not None
+    assert type(link._connection.sctp) is ADJUSTED
     await link.close("test over")
