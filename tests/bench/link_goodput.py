@@ -41,7 +41,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 def far(rtt_ms: int, loss_percent: float) -> Case:
     """A case between two namespaces. The lanes, and SCTP's windows, need their time to grow."""
     return Case(name=f"{rtt_ms} ms, {loss_percent:g} %", rtt_s=rtt_ms / 1000, loss=loss_percent / 100, network=True,
-                warm_s=12.0, measure_s=15.0)
+                warm_s=14.0, measure_s=12.0)
 
 
 NEAR = (Case(name="loopback"), Case(name="direct lane", direct=True))
