@@ -306,15 +306,16 @@ class Leader:
             self.machine.fire("too few")
             self.boundary()
             return
-        total = sum(self._ready[peer] for peer in contributors)
-        self._shares = tuple(Share(peer, self._ready[peer] / total) for peer in contributors)
+        weights = {peer: room.values.weight(self._ready[peer]) for peer in contributors}
+        total = sum(weights.values())
+        self._shares = tuple(Share(peer, weight / total) for peer, weight in weights.items())
         turn = self._stamp.round
         reducers = tuple(contributors[(bucket + turn) % len(contributors)] for bucket in range(room.buckets))
         self._applied.clear()
         self._moved.clear()
         self._since = room.now
         self.machine.fire("planned")
-        plan = Plan(self._stamp, self._shares, reducers, room.values.precision)
+        plan = Plan(self._stamp, self._shares, reducers, room.values.precision, room.values.outer)
         for peer in room.present():
             room.send(peer, plan)
 

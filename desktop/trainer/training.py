@@ -257,7 +257,8 @@ class Training:
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
-                self.numbers.begin(plan.stamp, plan.precision)
+                contributes = any(share.peer == self._transport.me for share in plan.shares)
+                self.numbers.begin(plan.stamp, plan.precision, plan.outer, contributes=contributes)
                 self._job = self._make_room()
                 self._drop_held(act.Contribute, SendResult)
             case act.Contribute(to=to):
@@ -309,7 +310,7 @@ class Training:
             yield None
         if not self.left:
             self._training_round = round_
-            self.local.begin(values.local_steps, values.batch, values.lr)
+            self.local.begin(values.steps(len(self.local.data.train)), values.batch, values.lr)
 
     def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
         yield from self.numbers.apply(round_, buckets)
@@ -435,8 +436,7 @@ class Training:
         self._report_rounds()
         status = self.engine.status(self._clock())
         steps = self._steps_per_s()
-        local_steps = self.engine.room.values.local_steps
-        trained = 1 - self.local.left / max(1, local_steps) if status.phase == "training" else 0.0
+        trained = 1 - self.local.left / max(1, self.local.planned) if status.phase == "training" else 0.0
         progress = {"training": 0.9 * trained, "ready": 0.9, "exchanging": 0.9 + 0.1 * status.exchanged, "applied": 1.0}
         self._say(
             Progress(
