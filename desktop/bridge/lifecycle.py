@@ -52,6 +52,12 @@ class Start(Command):
     models_folder: str
 
 
+class Change(Command):
+    """Let the whole room train with these values from the next round on. Where that cannot be: `NotChanged`."""
+
+    values: Values
+
+
 class Stop(Command):
     """End after the batch in hand; keep the last committed weights and save them as a model."""
 
@@ -160,6 +166,13 @@ class Noted(Said):
     severity: str
     text: str
     peer: str = ""
+
+
+class NotChanged(Said):
+    """The room goes on with these values; the sentence says why."""
+
+    sentence: str
+    values: Values
 
 
 class Failed(Said):

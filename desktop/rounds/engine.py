@@ -44,6 +44,7 @@ from desktop.rounds.messages import (
     Stamp,
     Standing,
     TakeOver,
+    Values,
     View,
 )
 from desktop.rounds.policy import RoomPolicy
@@ -154,6 +155,14 @@ class RoundEngine:
         if room.leading:
             self.leader.work()
         self._settle()
+
+    def change(self, values: Values, now: float) -> str:
+        """Train with these values from the next round on, the whole room; "", or the reason why that cannot be."""
+        self.room.now = now
+        if self.room.leading and not self._left:
+            return self.leader.change(values)
+        leader = self.room.view.leader
+        return f"{self.room.name(leader)} leads the rounds and decides this" if leader else "I am not in the room"
 
     def leave(self, now: float) -> None:
         """Go, and say so. Committed weights stay as they are."""

@@ -26,6 +26,7 @@ from desktop.rounds.messages import (
     Stamp,
     Standing,
     TakeOver,
+    Values,
     View,
 )
 from desktop.rounds.policy import Deadline
@@ -86,6 +87,7 @@ class Leader:
         self._moved: dict[PeerId, tuple[int, float]] = {}  # per member: buckets moved, and when that last grew
         self._gone: set[PeerId] = set()  # left or lost since the last boundary
         self._shares: tuple[Share, ...] = ()
+        self._wanted: Values | None = None  # from the next announcement on
         self._serial = 0
         self._stamp = Stamp(0, 0, 0)
         self._since = 0.0
@@ -115,6 +117,9 @@ class Leader:
     def ousted(self) -> None:
         """Somebody else leads now."""
         self.machine.fire("ousted")
+        if self._wanted is not None:
+            self._wanted = None
+            self._room.note("care", "Somebody else leads the rounds: the room goes on training as before.")
         self._newcomers.clear()
         self._unsynced.clear()
         self._forget_round()
@@ -212,12 +217,33 @@ class Leader:
             for peer in members:
                 room.send(peer, pause)
             return
+        self._change_values()
         self.machine.fire("enough")
         self._stamp = Stamp(room.round + 1, *room.view.order)
         self._since, self._limit = room.now, self._deadline.seconds
         announce = Announce(room.view, self._serial, room.round + 1, room.digest, room.values)
         for peer in members:
             room.send(peer, announce)
+
+    def change(self, values: Values) -> str:
+        """Train with these values from the next round on; "", or the reason why that cannot be."""
+        room = self._room
+        in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+        if not values.sound:
+            return "nobody can train with these values"
+        if in_hand >= room.values.rounds:
+            return "the last round is done" if in_hand == room.round else "the last round is under way"
+        if values.rounds <= in_hand:
+            return f"round {in_hand} is {'done' if in_hand == room.round else 'under way'}, so there must be more rounds"
+        self._wanted = values
+        return ""
+
+    def _change_values(self) -> None:
+        room, wanted = self._room, self._wanted
+        self._wanted = None
+        if wanted is not None and wanted.rounds > room.round and (changes := room.values.changes(wanted)):
+            room.values = wanted
+            room.note("info", f"From round {room.round + 1} on: {changes}.", room.me)
 
     def _adopt(self, join: Join) -> None:
         """Nobody here holds the room's weights any more, but a newcomer holds some: go on from those."""

@@ -83,6 +83,9 @@ class Member:
     def announced(self, message: Announce) -> None:
         """The leader names the round to train."""
         room = self._room
+        changes = room.values.changes(message.values)
+        if room.begun and changes:
+            room.note("info", f"From round {message.round} on: {changes}.", room.view.leader)
         room.begun = True
         self._last = message
         if room.round >= message.round:

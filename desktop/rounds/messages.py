@@ -97,6 +97,11 @@ class Values:
             return self.local_steps
         return min(MOST_STEPS, max(1, ceil(self.local_epochs * samples / min(self.batch, max(1, samples)))))
 
+    @property
+    def most_samples(self) -> int:
+        """Samples that a member can have trained on in a round; 0 where that depends on its data."""
+        return 0 if self.local_epochs else self.local_steps * self.batch
+
     def weight(self, samples: int) -> int:
         """What an update made of so many samples weighs, compared with others."""
         return samples if self.weighting == "samples" else 1

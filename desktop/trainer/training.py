@@ -20,6 +20,7 @@ from desktop.bridge.lifecycle import (
     Begun,
     Failed,
     FinalModel,
+    NotChanged,
     Noted,
     Point,
     Progress,
@@ -116,6 +117,12 @@ class Training:
         if not self.ended and not self._stopping:
             self._stopping = True
             self.leave()
+
+    def change(self, values: Values) -> None:
+        """Let the whole room train with these values from the next round on."""
+        why = self.engine.change(values, self._clock())
+        if why:
+            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.room.values))
 
     def leave(self) -> None:
         """Say good-bye to the room and train no more."""

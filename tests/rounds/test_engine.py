@@ -147,7 +147,9 @@ def test_values_that_the_leader_changes_count_from_the_next_announcement() -> No
     finish_exchange(b, its)
     b.hear("a", Commit(TWO, D1))
     faster = Values(rounds=9, local_steps=50, precision="f16", batch=8, lr=0.1)
-    assert b.hear("a", Announce(view("ab"), 3, 2, D1, faster)) == [Train(2, faster)]
+    assert b.hear("a", Announce(view("ab"), 3, 2, D1, faster)) == [
+        Note("info", f"From round 2 on: {VALUES.changes(faster)}.", "a"), Train(2, faster)
+    ]
 
 
 # -- order of arrival ------------------------------------------------------------------------------------
