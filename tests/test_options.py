@@ -84,7 +84,12 @@ def test_a_link_and_its_training_values() -> None:
     ("--lr", ".", "a number above 0, up to 10"),
     ("--local-steps", "2.5", "a whole number from 1 to 100000"),
     ("--rounds", "many", "a whole number from 1 to 1000000"),
-    ("--precision", "int8", "f32, f16 (int8 comes with a later version)"),
+    ("--precision", "f8", "f32, f16, int8"),
+    ("--local-epochs", "-1", "a number from 0 to 1000"),
+    ("--weighting", "rank", "samples, equal"),
+    ("--outer", "adam", "none, momentum, nesterov"),
+    ("--outer-lr", "0", "a number above 0, up to 10"),
+    ("--outer-momentum", "1", "a number from 0 to 0.999"),
     ("--seed", "-1", "a whole number from 0 to 4294967295"),
     ("--ice", "http://a.example", "one or more URLs separated by commas, such as stun:stun.example.org:3478"),
     ("--ice", "stun:a.example:70000", "one or more URLs separated by commas, such as stun:stun.example.org:3478"),
@@ -103,7 +108,7 @@ def test_a_link_and_its_training_values() -> None:
     ("--window-size", "10x10", "WIDTHxHEIGHT in pixels, 320 to 7680 each, such as 1280x800"),
 ])
 def test_a_value_that_is_not_valid(key: str, value: str, allowed: str) -> None:
-    extra = ["--data", "sample"] if key == "--share" else []
+    extra = ["--data", "sample"] if key == "--share" else ["--outer", "nesterov"] if key.startswith("--outer-") else []
     assert refusal(f"{key}={value}", *extra) == f"{key}: “{value}” is not valid. Allowed: {allowed}."
 
 

@@ -143,6 +143,8 @@ class Progress(Said):
     quorum: int = 1
     seats: tuple[Seat, ...] = ()
     fetched: float = 1.0
+    local_steps: int = 0  # mine of the round in hand; by epochs, others' may be more or less
+    weights: tuple[tuple[str, float], ...] = ()  # what each contributor's update weighs in the latest exchange
     values: Values = Values()
     steps_per_s: float = 0.0
     samples_per_s: float = 0.0

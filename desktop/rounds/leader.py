@@ -234,7 +234,8 @@ class Leader:
         if in_hand >= room.values.rounds:
             return "the last round is done" if in_hand == room.round else "the last round is under way"
         if values.rounds <= in_hand:
-            return f"round {in_hand} is {'done' if in_hand == room.round else 'under way'}, so there must be more rounds"
+            state = "done" if in_hand == room.round else "under way"
+            return f"round {in_hand} is {state}, so there must be more rounds"
         self._wanted = values
         return ""
 

@@ -53,7 +53,7 @@ class Stamp:
 class Outer:
     """The outer optimiser: a step of SGD on the mean of all updates, once a round.
 
-    "none" takes the mean as it is, whatever the other two say. The defaults are those of DiLoCo (Douillard et al. 2023).
+    "none" takes the mean as it is, whatever the other two say. The defaults are DiLoCo's (Douillard et al. 2023).
     """
 
     kind: str = "none"

@@ -190,7 +190,7 @@ class Aggregation:
         self.committed[self.slices[bucket]] = wire.decode(payload, self.count(bucket), "f32")
         self.versions[bucket] = round_
         self.rewind(bucket)
-        # What was committed meanwhile may have held these rests: left out, a rounding error is lost; twice, one is made.
+        # What was committed meanwhile may have held these rests: to leave one out costs no more than to count it twice.
         _replace(self._rests, bucket, None)
         _replace(self._owed, bucket, None)
         self.outer.forget(bucket)

@@ -91,6 +91,7 @@ class Training:
         self._marked: set[tuple[str, str]] = set()  # (peer, what is wrong) that was told already
         self._job: Iterator[object] | None = None
         self._training_round = 0
+        self._weights: dict[str, float] = {}  # of members' updates in the latest exchange
         self._diverged = 0
         self._points: list[Point] = []
         self._last_report = self._last_tick = float("-inf")
@@ -264,7 +265,8 @@ class Training:
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
-                contributes = any(share.peer == self._transport.me for share in plan.shares)
+                self._weights = {share.peer: round(share.weight, 6) for share in plan.shares}
+                contributes = self._transport.me in self._weights
                 self.numbers.begin(plan.stamp, plan.precision, plan.outer, contributes=contributes)
                 self._job = self._make_room()
                 self._drop_held(act.Contribute, SendResult)
@@ -448,13 +450,14 @@ class Training:
         self._say(
             Progress(
                 phase=status.phase, round=status.round, step=self.local.step_number, epoch=self.local.batches.epoch,
-                round_progress=progress.get(status.phase, 0.0), begun=self.engine.room.begun, inside=status.inside,
-                leading=status.leading, leader=status.view.leader, digest=status.digest,
-                waiting_on=status.waiting_on, waiting_since_s=status.waiting_since_s, missing=status.missing,
-                left_s=status.left_s, deadline_s=status.deadline_s, quorum=status.quorum,
+                round_progress=progress.get(status.phase, 0.0), local_steps=self.local.planned,
+                begun=self.engine.room.begun, inside=status.inside, leading=status.leading,
+                leader=status.view.leader, digest=status.digest, waiting_on=status.waiting_on,
+                waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
+                deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, values=self.engine.room.values, steps_per_s=steps,
-                samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+                fetched=status.fetched, weights=tuple(self._weights.items()), values=self.engine.room.values,
+                steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
         self._points.clear()

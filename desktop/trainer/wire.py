@@ -83,7 +83,7 @@ def _blocks(count: int) -> list[tuple[slice, int]]:
 
 
 def _power_of_two(numbers: torch.Tensor) -> torch.Tensor:
-    """float32 [1]: the power of two by which the largest number is divided; 1 for zeros, NaN where one is not finite."""
+    """float32 [1]: the power of two to divide by; 1 for zeros, NaN where a number is not finite."""
     largest = numbers.abs().max()
     _, exponent = torch.frexp(largest)
     power = torch.ldexp(torch.ones(()), (exponent - HALF_EXPONENT).clamp(-126, 127))

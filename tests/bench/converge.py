@@ -191,7 +191,8 @@ def main() -> None:
     means = {precision: round(statistics.mean(each), 3) for precision, each in factors.items() if each}
     figures = {"unit": f"rounds to {AIM:.0%}, and kB that a member sent until then", "members": MEMBERS,
                "factor": means, "settings": rows}
-    baseline = {"what": f"steps of one process with all data, batch {MEMBERS * DIGITS.batch}", "steps": one_process(test)}
+    baseline = {"what": f"steps of one process with all data and batches of {MEMBERS * DIGITS.batch}",
+                "steps": one_process(test)}
     print_line("converge", figures, baseline, max(means.values(), default=None))
 
 
