@@ -142,7 +142,7 @@ class RoomKeeper:
             PeerInfo(self._me, self.name, self.backend, __version__), self._port, sealer,
             MeshSettings(heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s,
                          loopback=where == "computer", ice_servers=asked.stun, turn=asked.turn,
-                         relay_only=asked.relay_only),
+                         relay_only=asked.relay_only, direct=not asked.relay_only),
             random.Random(),
         )
         self._port.mesh = self._mesh

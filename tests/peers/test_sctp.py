@@ -19,8 +19,8 @@ from aiortc.rtcsctptransport import DataChunk, SackChunk, tsn_minus_one
 
 from desktop.peers import sctp as adjustments
 from desktop.peers.sctp import LARGER, RECEIVE_BUFFER, Adjusted, adjust
-from tests.bench.link_goodput import PlainEnd
-from tests.peers.doubles import make_link
+from tests.peers.doubles import lane_of, make_link
+from tests.peers.plain import PlainEnd
 
 PLAIN, ADJUSTED = RTCSctpTransport, Adjusted
 PACKET = 1160  # bytes of data, as aiortc sends it
@@ -521,7 +521,8 @@ async def test_an_unknown_aiortc_stays_plain(
 
 async def test_links_are_adjusted() -> None:
     link, _ = make_link()
-    await link.offer()
-    assert link._connection is not None
-    assert type(link._connection.sctp) is ADJUSTED
+    await lane_of(link).offer()
+    connection = lane_of(link)._connection
+    assert connection is not None
+    assert type(connection.sctp) is ADJUSTED
     await link.close("test over")
