@@ -42,10 +42,10 @@ class Aggregation:
         self._dropped: list[wire.Payload] = []
         self.outer = OuterState()
         self._contributes = False  # to the attempt in hand
-        # In bfloat16: what that loses is a 500th of a rounding error, and a rest takes half as much memory.
-        self._rests: dict[int, torch.Tensor] = {}  # by bucket: of my contributions
-        self._owed: dict[int, torch.Tensor] = {}  # by bucket: of my results
-        self._owed_next: dict[int, torch.Tensor | None] = {}  # the same once the attempt in hand is committed
+        # As int8 themselves: what that loses is a 250th of a rounding error, and a rest takes a quarter of the memory.
+        self._rests: dict[int, wire.Payload] = {}  # by bucket: of my contributions
+        self._owed: dict[int, wire.Payload] = {}  # by bucket: of my results
+        self._owed_next: dict[int, wire.Payload] = {}  # by bucket that I reduced: the same once that is committed
 
     def __len__(self) -> int:
         """How many buckets there are."""
@@ -62,7 +62,7 @@ class Aggregation:
         """A new attempt: contributions and results of earlier ones are forgotten, my update is kept."""
         self._forget()
         self.stamp, self.precision, self._contributes = stamp, precision, contributes
-        self.outer.use(outer or Outer())
+        self.outer.use(outer or Outer(), torch.bfloat16 if precision == "int8" else torch.float32)
 
     def _forget(self) -> None:
         self.stamp = None
@@ -82,7 +82,7 @@ class Aggregation:
         part = self.slices[bucket]
         update = self.current[part].detach().to("cpu") - self.committed[part]
         rest = self._rests.get(bucket)
-        return update if rest is None else update.add_(rest)
+        return update if rest is None else update.add_(wire.trusted(rest, "int8"))
 
     def keep(self, bucket: int, peer: str, payload: object) -> None:
         """Keep a contribution until its bucket is reduced; ValueError when it cannot be used."""
@@ -103,15 +103,19 @@ class Aggregation:
             total.add_(self._mine(bucket) if peer == me else wire.trusted(kept[peer], self.precision), alpha=weight)
         step = self.outer.step(bucket, total)
         if bucket in self._owed:
-            step.add_(self._owed[bucket])
+            step.add_(wire.trusted(self._owed[bucket], "int8"))
         wire.encode(step, self.precision, out)
         wire.checked(out, len(step), self.precision)  # a sum that is not finite must not leave this member
         self._results[bucket] = out
         self._owed_next[bucket] = self._left_over(step, wire.trusted(out, self.precision))
 
-    def _left_over(self, wanted: torch.Tensor, sent: torch.Tensor) -> torch.Tensor | None:
+    def _left_over(self, wanted: torch.Tensor, sent: torch.Tensor) -> wire.Payload:
         """What to send later; takes `wanted` over. f32 and f16 leave nothing that would be worth it."""
-        return wanted.sub_(sent).to(torch.bfloat16) if self.precision == "int8" else None
+        if self.precision != "int8":
+            return b""
+        rest = memoryview(bytearray(wire.size(len(wanted), "int8")))
+        wire.encode(wanted.sub_(sent), "int8", rest)
+        return rest
 
     def _mine(self, bucket: int) -> torch.Tensor:
         """My update as the others would have got it: rounded to the wire, and refused for the same reasons."""
@@ -163,7 +167,7 @@ class Aggregation:
     def free(self) -> None:
         """Give the memory back; nothing can be done with it any more."""
         self.outer.free()
-        give_back([self.committed, *self._rests.values(), *self._owed.values()])
+        give_back([self.committed])
         self._rests, self._owed, self._owed_next = {}, {}, {}
 
     # -- committed weights --
@@ -191,15 +195,14 @@ class Aggregation:
         self.versions[bucket] = round_
         self.rewind(bucket)
         # What was committed meanwhile may have held these rests: to leave one out costs no more than to count it twice.
-        _replace(self._rests, bucket, None)
-        _replace(self._owed, bucket, None)
+        self._rests.pop(bucket, None)
+        self._owed.pop(bucket, None)
         self.outer.forget(bucket)
 
 
-def _replace(rests: dict[int, torch.Tensor], bucket: int, rest: torch.Tensor | None) -> None:
-    """Put a rest in the place of the one before, whose memory is given back."""
-    old = rests.pop(bucket, None)
-    if old is not None:
-        give_back([old])
-    if rest is not None:
+def _replace(rests: dict[int, wire.Payload], bucket: int, rest: wire.Payload) -> None:
+    """Put a rest in the place of the one before."""
+    if len(rest):
         rests[bucket] = rest
+    else:
+        rests.pop(bucket, None)

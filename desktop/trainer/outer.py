@@ -22,25 +22,30 @@ from desktop.trainer.loop import give_back
 
 
 class OuterState:
-    """Velocities by bucket, float32 [numbers of the bucket]; none where there is nothing to remember."""
+    """Velocities by bucket [numbers of the bucket]; none where there is nothing to remember.
+
+    They are float32, or bfloat16 where updates travel as int8: that rounds more than this does, and saves memory.
+    """
 
     def __init__(self) -> None:
         self.how = Outer()
+        self.kind = torch.float32
         self.velocity: dict[int, torch.Tensor] = {}
 
-    def use(self, how: Outer) -> None:
+    def use(self, how: Outer, kind: torch.dtype = torch.float32) -> None:
         """From the attempt in hand on. Velocities do not depend on the learning rate, so they outlive its change."""
-        self.how = how
+        self.how, self.kind = how, kind
         if how.kind == "none":
             self.free()
 
     def step(self, bucket: int, mean: torch.Tensor) -> torch.Tensor:
         """What to apply for a mean update; takes `mean` over, and leaves the velocity as it is."""
-        how, velocity = self.how, self.velocity.get(bucket)
+        how = self.how
         if how.kind == "none":
             return mean
-        if velocity is None:
+        if bucket not in self.velocity:
             return mean.mul_(how.lr * (1 + how.momentum) if how.kind == "nesterov" else how.lr)
+        velocity = self.velocity[bucket].to(torch.float32)
         ahead = mean.add_(velocity, alpha=how.momentum)  # the velocity to be
         if how.kind == "momentum":
             return ahead.mul_(how.lr)
@@ -56,11 +61,11 @@ class OuterState:
             seen, kept = 1 / how.lr, 0.0
         else:
             seen, kept = 1 / (how.lr * (1 + how.momentum)), how.momentum / (1 + how.momentum)
-        velocity = self.velocity.get(bucket)
-        if velocity is None:
-            self.velocity[bucket] = result * seen
-        else:
-            velocity.mul_(kept).add_(result, alpha=seen)
+        new = result * seen
+        if bucket in self.velocity:
+            new.add_(self.velocity[bucket].to(torch.float32), alpha=kept)
+        self.forget(bucket)
+        self.velocity[bucket] = new.to(self.kind)
 
     def forget(self, bucket: int) -> None:
         """Begin a bucket anew."""

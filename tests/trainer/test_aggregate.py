@@ -289,16 +289,17 @@ def test_after_a_change_of_precision_the_rest_is_sent_and_forgotten() -> None:
     update = np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32)
     total = sum(one_round(numbers, round_, update)[1] for round_ in range(1, 4))
     total = total + one_round(numbers, 4, update, "f32")[1]
-    np.testing.assert_allclose(total, 4 * update, atol=2e-5)  # what bfloat16 loses of a rest
+    np.testing.assert_allclose(total, 4 * update, atol=3e-5)  # a 254th of the 254th that a rest is at most
     assert not numbers.update(0).any()
     assert not numbers._owed
 
 
-def test_rests_take_half_of_the_weights_memory_each() -> None:
+def test_rests_take_a_quarter_of_the_weights_memory_each() -> None:
     numbers = made(0.0, np.zeros(5, np.float32))
-    one_round(numbers, 1, np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32))
+    one_round(numbers, 1, np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32), outer=Outer("nesterov"))
     for rests in (numbers._rests, numbers._owed):
-        assert sum(rest.untyped_storage().nbytes() for rest in rests.values()) == 5 * 2
+        assert sum(map(len, rests.values())) == 5 + 2 * 2
+    assert [velocity.element_size() for velocity in numbers.outer.velocity.values()] == [2, 2]
     one_round(numbers, 2, np.zeros(5, np.float32), "f16")
     assert not numbers._rests
     assert not numbers._owed
@@ -362,9 +363,11 @@ def test_who_comes_anew_has_the_velocity_after_some_results(kind: str, rounds: i
 def test_what_is_given_back_holds_no_memory() -> None:
     numbers = made(0.0, np.zeros(5, np.float32))
     one_round(numbers, 1, np.array([1.0, 0.001, 0, 0.3, 0.25], np.float32), outer=Outer("momentum"))
-    held = [numbers.committed, *numbers._rests.values(), *numbers._owed.values(), *numbers.outer.velocity.values()]
-    assert len(held) == 7
+    held = [numbers.committed, *numbers.outer.velocity.values()]
+    assert len(held) == 3
     numbers.free()
+    assert not numbers._rests
+    assert not numbers._owed
     assert sum(tensor.untyped_storage().nbytes() for tensor in held) == 0
 
 

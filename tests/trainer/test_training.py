@@ -248,14 +248,16 @@ def test_a_member_whose_products_round_differently_ends_bit_identical(tmp_path: 
 
     def follow_differently(bucket: int, result: torch.Tensor) -> None:
         follow(bucket, result)
-        velocity = state.velocity[bucket].view(torch.int32)
-        velocity ^= torch.randint(0, 2, velocity.shape, generator=bits, dtype=torch.int32)
+        velocity = state.velocity[bucket]
+        kind = torch.int32 if velocity.dtype == torch.float32 else torch.int16
+        velocity.view(kind).bitwise_xor_(torch.randint(0, 2, velocity.shape, generator=bits, dtype=kind))
 
     state.follow = follow_differently  # type: ignore[method-assign]
     room.run(room.all_ended)
     mine, its = (room.trainings[name].numbers.outer.velocity for name in ("m0", "m1"))
     assert any(not torch.equal(mine[bucket], its[bucket]) for bucket in mine)
-    torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-6)
+    for bucket, velocity in mine.items():  # the differences do not add up
+        assert (velocity - its[bucket]).norm() < (0.02 if precision == "int8" else 1e-5) * velocity.norm()
     assert len(room.digests()) == 1
     assert not [said for each in room.said.values() for said in each
                 if isinstance(said, Noted) and "differed" in said.text]
