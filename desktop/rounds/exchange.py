@@ -93,3 +93,14 @@ class Exchange:
             if bucket not in self.results and reducer != self.me:
                 absent.add(reducer)
         return tuple(sorted(absent))
+
+    def blamed(self) -> tuple[PeerId, ...]:
+        """Whom of `lacking` to blame when nothing moves: who did not contribute; else who did not reduce.
+
+        A reducer that waits for contributions itself cannot send results, so these say nothing while those are missing.
+        """
+        own: set[PeerId] = set()
+        for bucket, here in self._here.items():
+            if bucket not in self._reduced:
+                own.update(set(self.contributors) - here)
+        return tuple(sorted(own)) or self.lacking()

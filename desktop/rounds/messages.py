@@ -170,9 +170,10 @@ class Standing(RoundMessage):
 
 @dataclass(frozen=True, slots=True)
 class StaleView(RoundMessage):
-    """You speak for a view that has been replaced by this one."""
+    """You speak for a view that I do not follow: this one is mine, and `round` the last that I know it committed."""
 
     view: View
+    round: int = 0
 
 
 # -- a round ----------------------------------------------------------------------------------------
