@@ -113,7 +113,7 @@ class ValuesCard(Card):
         first = self._line(68, (self.tr("Batch"), self.batch), (self.tr("Learning rate"), self.lr),
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
                            (self.tr("Precision"), self.precision))
-        second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weights"), self.weighting),
+        second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
                             (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
                             (self.tr("Momentum"), self.outer_momentum))
         return first, second
