@@ -59,6 +59,7 @@ from desktop.rounds.room import NEVER, Room
 
 METRICS_KEPT = 16  # rounds
 COMPARE_S = 2.0  # how often a leader says where it stands to those who are not with it
+SILENT_S = 5.0  # who sent nothing of an exchange for so long is named to the leader before those that are only slow
 SERVED_S = 4.0  # before a bucket of weights is sent to the same peer again, at first; less than `fetch.PATIENCE_S`
 SERVED = 10_000  # how many such times are remembered
 STANDING = Table(
@@ -111,7 +112,7 @@ class RoundEngine:
         self._heard = 0.0  # when the leader was last heard, or began to be waited for
         self._alive = 0.0  # when anything happened last
         self._led_at = 0.0  # when a leader was really heard
-        self._compared = 0.0  # when I last said where I stand to those who are not with me
+        self._compared = float("-inf")  # when I last said where I stand to those who are not with me
         self._absent: set[PeerId] = set()  # connected, but left or silent
         self._out = 0.0  # since when I am outside
         self._was_inside = False
@@ -126,7 +127,7 @@ class RoundEngine:
         self._leader_beat: Beat | None = None
         self._missing = 0
         self._serial = (0, 0, 0)  # of the latest announcement
-        self._waiting: tuple[int, tuple[PeerId, ...], float] = (0, (), 0.0)  # round, for whom, since
+        self._waiting: tuple[int, tuple[PeerId, ...], float] = (-1, (), 0.0)  # round, for whom, since
         self.metrics: dict[int, dict[PeerId, Metrics]] = {}
 
     # -- events from the surroundings --
@@ -657,7 +658,7 @@ class RoundEngine:
         exchange = member.exchange
         mine = Beat(
             *room.view.order, room.round, member.phase,
-            exchange.moved if exchange else 0, exchange.blamed() if exchange else (),
+            exchange.moved if exchange else 0, exchange.blamed(room.now - SILENT_S) if exchange else (),
         )
         if not room.leading:
             room.send(room.view.leader, mine)

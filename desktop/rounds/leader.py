@@ -116,6 +116,7 @@ class Leader:
         """The first member of a room founds its first view; or one founds it anew, in a term of its own."""
         room = self._room
         room.enter(View(next_term(room.newest_term, room.me) if anew else 1, 1, (room.me,)))
+        self._view_since = room.now
         self.machine.fire("founded")
         self._sure = False
 
@@ -160,6 +161,10 @@ class Leader:
         """I heard nothing for so long because I slept."""
         for peer in self._heard:
             self._heard[peer] += seconds
+        for peer, (done, at) in self._moved.items():
+            self._moved[peer] = (done, at + seconds)
+        self._since += seconds
+        self._announced_at += seconds
         self._view_since += seconds
         self._asked_since += seconds
 
@@ -191,7 +196,7 @@ class Leader:
         """A newcomer is let in at the next boundary; a member that asks again has missed something."""
         now = self._room.now
         if peer in self._here():
-            if now - self._admitted.get(peer, 0.0) < REACH_S:
+            if now - self._admitted.get(peer, NEVER_HEARD) < REACH_S:
                 return  # sent before it knew that it is in
             self.left(peer)
         since, _ = self._newcomers.get(peer, (now, message))
@@ -439,7 +444,7 @@ class Leader:
         """A member whose link is up but who says nothing (a stopped process, a hung trainer) is counted out."""
         room = self._room
         for peer in self._here():
-            heard = max(self._heard.get(peer, 0.0), self._view_since)
+            heard = max(self._heard.get(peer, NEVER_HEARD), self._view_since)
             if peer != room.me and room.now - heard >= room.policy.silent_s:
                 room.note("care", f"{room.name(peer)} has said nothing for {room.policy.silent_s:.0f} s.", peer)
                 self.left(peer)
@@ -571,7 +576,7 @@ class Leader:
         why = f"did not move for {self._limit:.0f} s"
         blames = {
             peer: {other for other in self._beats[peer].lacking if other in able and other != peer}
-            for peer in self._idle(self._limit / 2) if peer in self._beats
+            for peer in {me, *self._idle(self._limit / 2)} if peer in self._beats and peer not in self._applied
         }
         votes = Counter(other for others in blames.values() for other in others)
         mine = blames.get(me, set())
