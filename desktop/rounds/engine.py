@@ -17,7 +17,7 @@ included, which can only believe whom it meets first), and updates that look rig
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from math import isfinite
 
@@ -60,8 +60,9 @@ from desktop.rounds.room import NEVER, Room
 
 METRICS_KEPT = 16  # rounds
 COMPARE_S = 2.0  # how often a leader says where it stands to those who are not with it
-SERVED_S = 4.0  # a bucket of weights is sent to the same peer once in this time; less than `fetch.PATIENCE_S`
-SERVED = 10_000  # how many of these are remembered before the old ones are dropped
+SILENT_S = 5.0  # who sent nothing of an exchange for so long is named to the leader before those that are only slow
+SERVED_S = 4.0  # before a bucket of weights is sent to the same peer again, at first; less than `fetch.PATIENCE_S`
+SERVED = 10_000  # how many such times are remembered
 STANDING = Table(
     "outside",
     {
@@ -112,20 +113,22 @@ class RoundEngine:
         self._heard = 0.0  # when the leader was last heard, or began to be waited for
         self._alive = 0.0  # when anything happened last
         self._led_at = 0.0  # when a leader was really heard
-        self._compared = 0.0  # when I last said where I stand to those who are not with me
+        self._compared = float("-inf")  # when I last said where I stand to those who are not with me
         self._absent: set[PeerId] = set()  # connected, but left or silent
         self._out = 0.0  # since when I am outside
         self._was_inside = False
-        self._spoken: set[PeerId] = set()  # connected peers that say something: those that do not have not begun
+        self._spoken: dict[PeerId, float] = {}  # when connected peers last said something: who never did has not begun
         self._views: dict[PeerId, float] = {}  # who says that it leads a view, and when it said so last
+        self._says: dict[PeerId, tuple[PeerId, float]] = {}  # whom connected peers follow, and when they said so
+        self._told: dict[PeerId, float] = {}  # when I said so to somebody outside
         self._heard_of = False  # whether anybody ever said so
         self._asking: dict[PeerId, tuple[Join, float]] = {}  # who asked me to be let in, and when: they are out as well
-        self._served: dict[tuple[PeerId, int, int], float] = {}  # peer, bucket, version: when I sent it
+        self._served: dict[tuple[PeerId, int, int], tuple[float, float]] = {}  # to whom, which bucket, version: when
         self._aside = False  # whether nobody waits for me, by the leader's roster
         self._leader_beat: Beat | None = None
         self._missing = 0
         self._serial = (0, 0, 0)  # of the latest announcement
-        self._waiting: tuple[int, tuple[PeerId, ...], float] = (0, (), 0.0)  # round, for whom, since
+        self._waiting: tuple[int, tuple[PeerId, ...], float] = (-1, (), 0.0)  # round, for whom, since
         self.metrics: dict[int, dict[PeerId, Metrics]] = {}
 
     # -- events from the surroundings --
@@ -159,7 +162,9 @@ class RoundEngine:
         self._absent.discard(peer)
         self._asking.pop(peer, None)
         self._views.pop(peer, None)
-        self._spoken.discard(peer)
+        self._says.pop(peer, None)
+        self._told.pop(peer, None)
+        self._spoken.pop(peer, None)
         self._gone(peer)
         self._settle()
 
@@ -345,7 +350,7 @@ class RoundEngine:
     def _dispatch(self, sender: PeerId, message: RoundMessage, payload: object) -> None:
         room, member, leader = self.room, self.member, self.leader
         if sender in room.connected:
-            self._spoken.add(sender)
+            self._spoken[sender] = room.now
         match message:
             case Hello(view=view, round=round_):
                 if plausible(*view.order, round_):
@@ -407,8 +412,9 @@ class RoundEngine:
             room.note("bad", f"{room.name(sender)} announced values that nobody can train with.", sender)
             return
         rival = view.term == room.view.term and view.leader != room.view.leader
-        if room.inside and (view.order < room.view.order or rival or not self._may_lead(sender)):
-            room.send(sender, StaleView(room.view, room.round))
+        if not self._may_lead(sender) or (room.inside and (view.order < room.view.order or rival)):
+            if room.inside:
+                room.send(sender, StaleView(room.view, room.round))
             return
         if sender != room.me:
             if room.leading:
@@ -492,6 +498,10 @@ class RoundEngine:
             self._views.pop(sender, None)
         if room.leading:
             self.leader.wants_in(sender, join)
+        elif room.inside and sender not in room.view.members:
+            if room.now - self._told.get(sender, float("-inf")) >= COMPARE_S:
+                self._told[sender] = room.now
+                room.send(sender, Hello(room.view, room.round))  # so that it knows whom most follow here
         elif room.inside and sender == room.view.leader and room.now - self._led_at > 2 * room.policy.beat_s:
             self._absent.add(sender)
             self._gone(sender)
@@ -504,7 +514,8 @@ class RoundEngine:
         """
         room = self.room
         known = self._was_inside or self._heard_of
-        others = room.connected & self._spoken if known else room.connected
+        speaking = {peer for peer, at in self._spoken.items() if room.now - at < room.policy.silent_s}
+        others = room.connected & speaking if known else room.connected
         asking = {peer: join for peer, (join, at) in self._asking.items() if room.now - at < LISTEN_S}
         all_ask = bool(others) and all(peer in asking for peer in others)
         led = any(room.now - at < 2 * COMPARE_S for at in self._views.values())
@@ -516,7 +527,7 @@ class RoundEngine:
         if all((join.round, peer) < mine for peer, join in asking.items() if join.digest):
             room.note("care", "Nobody leads the rounds any more. I lead now.", room.me)
             self.machine.fire("founded")
-            self.leader.found()
+            self.leader.found(anew=True)
             room.tell(sorted(room.connected), Hello(room.view, room.round))
             self.leader.boundary()
 
@@ -526,6 +537,8 @@ class RoundEngine:
         While a view works, nobody can take it over, whatever terms it claims; least of all who is not in it.
         """
         room = self.room
+        if not room.inside:
+            return self._most_follow(sender)
         if sender == room.view.leader:
             return True
         if room.leading:
@@ -539,6 +552,16 @@ class RoundEngine:
                                 not (peer == room.view.leader and quiet > LISTEN_S))
             for peer in before
         )
+
+    def _most_follow(self, sender: PeerId) -> bool:
+        """Whether no other leader has more followers among those that I have just heard from."""
+        room = self.room
+        votes = Counter(
+            leader for peer, (leader, at) in self._says.items()
+            if peer != sender and leader in room.connected and room.now - at < 3 * COMPARE_S
+        )
+        mine = votes.pop(sender, 0) + 1
+        return mine >= max(votes.values(), default=0)
 
     def _not_followed(self, sender: PeerId, view: View, round_: int) -> None:
         """What I said for my view was not followed: this one is followed instead."""
@@ -560,6 +583,8 @@ class RoundEngine:
         room = self.room
         if not view.members:
             return False
+        if sender in room.connected:
+            self._says[sender] = (view.leader, room.now)
         if sender == view.leader and sender in room.connected:
             self._views[sender] = room.now
             self._heard_of = True
@@ -604,14 +629,19 @@ class RoundEngine:
 
     def _serve(self, sender: PeerId, buckets: tuple[int, ...]) -> None:
         room = self.room
-        if len(self._served) > SERVED:
-            self._served = {key: at for key, at in self._served.items() if room.now - at < SERVED_S}
         for bucket in dict.fromkeys(buckets[:WINDOW]):  # nobody asks one source for more
-            if 0 <= bucket < room.buckets and room.versions[bucket] != NEVER:
-                what = (sender, bucket, room.versions[bucket])
-                if room.now - self._served.get(what, float("-inf")) >= SERVED_S:
-                    self._served[what] = room.now
-                    room.do(SendSnapshot(sender, room.versions[bucket], bucket))
+            if 0 <= bucket < room.buckets and room.versions[bucket] != NEVER and self._may_have(sender, bucket):
+                room.do(SendSnapshot(sender, room.versions[bucket], bucket))
+
+    def _may_have(self, peer: PeerId, bucket: int) -> bool:
+        """Who asks for the same again and again gets it less and less often: it may still be on its way."""
+        what = (peer, bucket, self.room.versions[bucket])
+        at, wait_s = self._served.pop(what, (float("-inf"), SERVED_S / 2))
+        enough = self.room.now - at >= wait_s
+        self._served[what] = (self.room.now, 2 * wait_s) if enough else (at, wait_s)
+        if len(self._served) > SERVED:
+            del self._served[next(iter(self._served))]
+        return enough
 
     def _take_beat(self, sender: PeerId, message: Beat) -> None:
         room = self.room
@@ -637,7 +667,7 @@ class RoundEngine:
         exchange = member.exchange
         mine = Beat(
             *room.view.order, room.round, member.phase,
-            exchange.moved if exchange else 0, exchange.blamed() if exchange else (),
+            exchange.moved if exchange else 0, exchange.blamed(room.now - SILENT_S) if exchange else (),
         )
         if not room.leading:
             room.send(room.view.leader, mine)

@@ -35,6 +35,7 @@ from desktop.rounds.room import Room
 ASIDE = "aside"  # what the roster says of a member that is not waited for
 NEVER_HEARD = float("-inf")
 LISTEN_S = 3.0  # who has said nothing for so long may be gone; it is not taken for lost yet
+MOST_STALLS = 3  # so often an exchange that stalls gets twice as long with its next attempt: links may be that slow
 REACH_S = 6.0  # how long a newcomer may take to get its links to all members before it is let in without them
 
 DUTIES = Table(
@@ -76,7 +77,9 @@ class Leader:
         self._room = room
         self._catch_up, self._go_back = catch_up, go_back
         self.machine = Machine(DUTIES)
-        self._deadline = Deadline(room.policy)
+        self._deadline = Deadline(room.policy)  # from the announcement until a member is ready
+        self._moving = Deadline(room.policy)  # from the plan until a member has everything
+        self._stalls = 0  # of the exchange in hand
         self._newcomers: dict[PeerId, tuple[float, Join]] = {}  # in order of arrival, with the time of the first asking
         self._admitted: dict[PeerId, float] = {}
         self._unsynced: set[PeerId] = set()
@@ -89,6 +92,7 @@ class Leader:
         self._fresh = False  # whether the round in hand was announced for the first time: its arrivals are measured
         self._measured: Values | None = None  # the values of the rounds whose arrivals were measured
         self._announced_at = 0.0
+        self._overtook: set[PeerId] = set()  # who said in this term that it is further than I
         self._sure = False  # whether I committed a round in this term: from then on nobody can be ahead of me
         self._stands: dict[PeerId, Standing] = {}
         self._beats: dict[PeerId, Beat] = {}
@@ -109,10 +113,11 @@ class Leader:
 
     # -- who is in --
 
-    def found(self) -> None:
-        """The first member of a room founds its first view; or one founds it anew."""
+    def found(self, *, anew: bool = False) -> None:
+        """The first member of a room founds its first view; or one founds it anew, in a term of its own."""
         room = self._room
-        room.enter(View(next_term(room.newest_term, room.me) if room.newest_term else 1, 1, (room.me,)))
+        room.enter(View(next_term(room.newest_term, room.me) if anew else 1, 1, (room.me,)))
+        self._view_since = room.now
         self.machine.fire("founded")
         self._sure = False
 
@@ -125,6 +130,7 @@ class Leader:
         self._newcomers.clear()
         self._gone.clear()
         self._sure = False
+        self._overtook.clear()
         self._view_since = room.now
         self._ask()
 
@@ -156,6 +162,10 @@ class Leader:
         """I heard nothing for so long because I slept."""
         for peer in self._heard:
             self._heard[peer] += seconds
+        for peer, (done, at) in self._moved.items():
+            self._moved[peer] = (done, at + seconds)
+        self._since += seconds
+        self._announced_at += seconds
         self._view_since += seconds
         self._asked_since += seconds
 
@@ -190,7 +200,7 @@ class Leader:
         """A newcomer is let in at the next boundary; a member that asks again has missed something."""
         now = self._room.now
         if peer in self._here():
-            if now - self._admitted.get(peer, 0.0) < REACH_S:
+            if now - self._admitted.get(peer, NEVER_HEARD) < REACH_S:
                 return  # sent before it knew that it is in
             self.left(peer)
         since, _ = self._newcomers.get(peer, (now, message))
@@ -216,7 +226,11 @@ class Leader:
         if self.machine.state == "asking":
             self._stands[peer] = message
             self._refused.discard(peer)
-        elif message.synced and message.round > self._room.round and not self._sure and self.machine.fire("overtaken"):
+        elif (
+            message.synced and message.round > self._room.round and not self._sure and peer not in self._overtook
+            and self.machine.fire("overtaken")
+        ):
+            self._overtook.add(peer)  # each can say so once: it may not be true
             self._ask()  # it committed a round that I announce once more: learn of it as after a take-over
             self._stands[peer] = message
         self.work()
@@ -244,6 +258,10 @@ class Leader:
             self._replan(f"{room.name(peer)} is gone")
         else:
             self.work()
+
+    def present_members(self) -> tuple[PeerId, ...]:
+        """Members whose answers count now."""
+        return self._able()
 
     def _here(self) -> tuple[PeerId, ...]:
         return tuple(peer for peer in self._room.present() if peer not in self._gone)
@@ -290,6 +308,7 @@ class Leader:
         if self._measured != room.values:  # other values: what was measured says nothing of this round
             self._measured = room.values
             self._deadline.forget()
+            self._moving.forget()
         self._fresh = self._stamp.round != room.round + 1
         self._stamp = Stamp(room.round + 1, *room.view.order)
         self._since, self._limit = room.now, self._deadline.seconds
@@ -387,6 +406,16 @@ class Leader:
         return max(0.0, self._since + self._limit - self._room.now)
 
     @property
+    def overdue_s(self) -> float:
+        """Seconds for which somebody has waited longer than it should; 0 while all is well or things still move."""
+        since = self._since
+        if self.machine.state == "exchanging":
+            since = max([since, *(self._moved.get(peer, (0, since))[1] for peer in self.awaited())])
+        elif self.machine.state != "collecting" or not self._ready:
+            return 0.0
+        return max(0.0, self._room.now - since - self._limit)
+
+    @property
     def deadline_s(self) -> float:
         """The deadline in force."""
         return self._limit
@@ -441,7 +470,7 @@ class Leader:
         """A member whose link is up but who says nothing (a stopped process, a hung trainer) is counted out."""
         room = self._room
         for peer in self._here():
-            heard = max(self._heard.get(peer, 0.0), self._view_since)
+            heard = max(self._heard.get(peer, NEVER_HEARD), self._view_since)
             if peer != room.me and room.now - heard >= room.policy.silent_s:
                 room.note("care", f"{room.name(peer)} has said nothing for {room.policy.silent_s:.0f} s.", peer)
                 self.left(peer)
@@ -461,11 +490,12 @@ class Leader:
         total = sum(weighed.values())
         self._shares = tuple(Share(peer, weight / total) for peer, weight in weighed.items())
         turn = self._stamp.round
-        able = [peer for peer in contributors if not self._disputed(peer)]  # one is left: see `_dispute`
+        able = [peer for peer in contributors if not self._disputed(peer)] or list(contributors)
         reducers = tuple(able[(bucket + turn) % len(able)] for bucket in range(room.buckets))
         self._applied.clear()
         self._moved.clear()
         self._since, self._half_s = room.now, 0.0
+        self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
         plan = Plan(self._stamp, self._shares, reducers, room.values.precision, room.values.outer)
         for peer in room.present():
@@ -571,18 +601,21 @@ class Leader:
             return
         why = f"did not move for {self._limit:.0f} s"
         blames = {
-            peer: {other for other in self._beats[peer].lacking if other in able and other not in (me, peer)}
-            for peer in self._idle(self._limit / 2) if peer in self._beats
+            peer: {other for other in self._beats[peer].lacking if other in able and other != peer}
+            for peer in {me, *self._idle(self._limit / 2)} if peer in self._beats and peer not in self._applied
         }
         votes = Counter(other for others in blames.values() for other in others)
         mine = blames.get(me, set())
+        self._stalls += 1
+        if mine:
+            del votes[me]  # what I miss from others, I cannot send on: that is not my fault
         guilty = [peer for peer, count in votes.items() if count > len(blames) / 2 and (count > 1 or peer in mine)]
         if not guilty and mine:
             guilty = [max(sorted(mine), key=votes.__getitem__)]
         accusers = [peer for peer in stalled if peer != me]
         if guilty:
             self._ban_all(guilty, why)
-        elif accusers and (named := sorted(blames.get(accusers[0], ()))):
+        elif accusers and (named := sorted(blames.get(accusers[0], set()) - {me})):
             self._dispute(accusers[0], named[0], why)
         elif accusers:
             self._ban_all(accusers[:1], why)
@@ -598,6 +631,7 @@ class Leader:
         """A member holds all results."""
         if self.machine.state == "exchanging" and message.stamp == self._stamp and peer in self._here():
             self._applied[peer] = message.digest
+            self._moving.arrived(self._room.now - self._since)
             if not self._half_s and self._half_applied:
                 self._half_s = self._room.now - self._since
             self.work()
@@ -609,9 +643,8 @@ class Leader:
     def _commit(self) -> None:
         room = self._room
         counted = Counter(self._applied.values())
-        most = max(counted.values())
-        mine = self._applied.get(room.me, "")
-        digest = mine if counted.get(mine) == most else min(d for d, times in counted.items() if times == most)
+        # What I have counts, if I have everything; else what most have. Who has something else fetches it.
+        digest = self._applied.get(room.me) or min(counted, key=lambda digest: (-counted[digest], digest))
         commit = Commit(self._stamp, digest)
         self.machine.fire("agreed")  # the boundary comes when I, as a member, have committed
         self._sure = True
@@ -667,5 +700,6 @@ class Leader:
         self._applied.clear()
         self._banned.clear()
         self._disputes.clear()
+        self._stalls = 0
         self._moved.clear()
         self._shares = ()

@@ -49,6 +49,7 @@ from desktop.rounds.messages import (
     Values,
     View,
 )
+from desktop.rounds.leader import next_term
 from tests.rounds.bench import (
     D0,
     D1,
@@ -922,7 +923,7 @@ def test_when_the_host_is_gone_before_anybody_was_let_in_the_newcomers_go_on_wit
         bench.lose("a")
     ask_each_other(b, c, 25.0)
     assert (b.status.leading, c.status.leading) == (False, True)
-    assert b.status.view == c.status.view == View(1, 2, ("c", "b"))
+    assert b.status.view == c.status.view == View(next_term(0, "c"), 2, ("c", "b"))
     assert (b.status.phase, c.status.phase) == ("training", "training")
 
 

@@ -13,9 +13,10 @@ from desktop.rounds.engine import RoundEngine
 from desktop.rounds.exchange import Exchange
 from desktop.rounds.leader import Leader
 from desktop.rounds.member import Member
-from desktop.rounds.messages import Commit, SnapshotRequest
+from desktop.rounds.messages import Commit, View
+from desktop.rounds.room import Room
 from tests.sim.simulator import InvariantBroken, Node, Simulator
-from tests.sim.test_rooms import SCENARIOS, cuts, deaths, parting, policy
+from tests.sim.test_rooms import SCENARIOS, comings, cuts, deaths, parting, policy, usurped
 
 SEEDS = range(40)
 
@@ -70,28 +71,24 @@ def test_a_member_that_adds_something_else_than_the_result_is_found(monkeypatch:
 
 
 def test_a_leader_that_commits_before_all_have_said_their_digest_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members must then fetch weights in a room in which nothing goes wrong; with the rule nobody has to."""
-    assert fetches() == 0
     monkeypatch.setattr(Leader, "_all_applied", lambda self: bool(self._applied))
-    assert fetches() > 0
+    assert "without the digest of" in first_break(deaths)
 
 
-def fetches() -> int:
-    """How often weights are asked for in rooms without any fault."""
-    asked = 0
-    transmit = Simulator.transmit
+def test_a_newcomer_that_takes_the_lead_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put first in the view, or says that it leads and is believed."""
+    enter = Room.enter
 
-    def counting(self: Simulator, sender: str, to: str, message: object, payload: Any) -> None:
-        nonlocal asked
-        asked += isinstance(message, SnapshotRequest)
-        transmit(self, sender, to, message, payload)
+    def newest_first(self: Room, view: View) -> None:
+        known = [peer for peer in view.members if peer in self.view.members]
+        new = [peer for peer in view.members if peer not in known]
+        enter(self, dataclasses.replace(view, members=(*new, *known)))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Simulator, "transmit", counting)
-        for seed in range(10):
-            sim = Simulator(seed, 4, policy(4))
-            sim.run(200, sim.all_finished)
-    return asked
+    with monkeypatch.context() as patch:
+        patch.setattr(Room, "enter", newest_first)
+        assert first_break(comings).startswith("lead: ")
+    monkeypatch.setattr(RoundEngine, "_may_lead", lambda self, sender: True)
+    assert first_break(usurped).startswith("lead: ")
 
 
 def test_a_leader_that_waits_for_the_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
