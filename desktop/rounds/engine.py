@@ -213,7 +213,7 @@ class RoundEngine:
 
     def change(self, values: Values, now: float) -> str:
         """Train with these values from the next round on, the whole room; "", or the reason why that cannot be."""
-        self.room.now = now
+        self._advance(now)
         if self.room.leading and not self._left:
             return self.leader.change(values)
         leader = self.room.view.leader
