@@ -55,6 +55,10 @@ FOR_SCREENS = {
 }
 
 
+# Programs that some tests start. Where one cannot be had, these tests are skipped, with the reason.
+FOR_TESTS = {"turnserver": "coturn"}
+
+
 class SetUpError(Exception):
     """Set-up cannot go on; the text says why and what to do."""
 
@@ -167,6 +171,22 @@ def install_system_packages() -> None:
         if needed:
             raise
         say(f"{problem} Until then there is only QT_QPA_PLATFORM=offscreen.")
+
+
+def install_test_programs() -> None:
+    """Installs the servers that tests start, where that is possible; else says what to install."""
+    packages = [package for name, package in FOR_TESTS.items() if not shutil.which(name)]
+    if not packages or not sys.platform.startswith("linux"):
+        return
+    try:
+        with locked():
+            install(packages, "Some tests need servers that are missing")
+    except SetUpError as problem:
+        say(str(problem))
+        say("Until then the tests that need them are skipped.")
+        return
+    if Path("/run/systemd/system").is_dir():  # Debian starts a server as soon as it is installed; tests start their own
+        subprocess.run(["systemctl", "disable", "--now", "--quiet", *packages], check=False)
 
 
 def missing(libraries: dict[str, str]) -> list[str]:

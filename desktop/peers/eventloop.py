@@ -53,7 +53,8 @@ class WindowEventLoop(qasync.QEventLoop):
 
     qasync starts and ends a Qt timer for each `call_soon`, and keeps one for each cancelled `call_later` until it is
     due. Here callbacks wait in one queue and timers in one heap, as in asyncio; a posted event drains the queue for
-    `SLICE_S`, then Qt's events have their turn. Readers and writers of sockets come through the same queue. Nothing
+    `SLICE_S`, then Qt's events have their turn. Timers that are due go before all that: heartbeats are on time,
+    however much the network brings. Readers and writers of sockets come through the same queue. Nothing
     runs while the loop does not, and nothing runs inside a step of a task: what a nested Qt loop finds there waits.
     """
 
@@ -62,6 +63,7 @@ class WindowEventLoop(qasync.QEventLoop):
     def __init__(self, application: Any) -> None:
         self._queue: deque[asyncio.Handle] = deque()
         self._heap: list[asyncio.TimerHandle] = []
+        self._due: deque[asyncio.Handle] = deque()  # timers, ahead of the queue
         self._purge_above = FEWEST_PURGED
         self._posted = False
         self._timer_id = 0  # Qt's; 0: none
@@ -123,6 +125,7 @@ class WindowEventLoop(qasync.QEventLoop):
         if self.is_closed():
             self._disarm()
             self._queue.clear()
+            self._due.clear()
             self._heap.clear()
 
     def set_exception_handler(self, handler: Handler | None) -> None:
@@ -156,16 +159,16 @@ class WindowEventLoop(qasync.QEventLoop):
         """Run what is due, round by round as asyncio does, for `SLICE_S`; the last round of a stopped loop whole."""
         if asyncio.current_task(self) is not None:
             return  # a nested Qt loop within a task; the drain around it goes on, `_posted` stays set until then
-        queue, ends = self._queue, time.monotonic() + SLICE_S
-        while queue and self.is_running() and time.monotonic() < ends:
-            for _ in range(len(queue)):
-                if not queue:
+        queue, due, ends = self._queue, self._due, time.monotonic() + SLICE_S
+        while (due or queue) and self.is_running() and time.monotonic() < ends:
+            for _ in range(len(due) + len(queue)):
+                if not (due or queue):
                     break  # a nested Qt loop within a plain callback ran the rest
-                self._run(queue.popleft())
+                self._run((due or queue).popleft())
                 if self._raised is not None or (self.is_running() and time.monotonic() >= ends):
                     break
         self._posted = False  # before looking at the queue: another thread appends, then looks at this
-        if queue and self.is_running():
+        if (due or queue) and self.is_running():
             self._post()
 
     def _run(self, handle: asyncio.Handle) -> None:
@@ -201,7 +204,9 @@ class WindowEventLoop(qasync.QEventLoop):
         while heap and (heap[0].cancelled() or heap[0].when() <= now):
             handle = heapq.heappop(heap)
             if not handle.cancelled():
-                self._add_callback(handle)
+                self._due.append(handle)
+        if self._due and not self._posted:
+            self._post()
         if heap:
             self._arm()
 

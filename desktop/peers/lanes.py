@@ -18,13 +18,12 @@ from desktop.peers.webrtc import WebRtcLane
 
 log = logging.getLogger(__name__)
 
-MEASURE_S = 1.0  # between two measurements of what the lanes carry
+MEASURE_S = 0.5  # between two measurements of what the lanes carry
 SAMPLES = 2  # measurements that count, after one that is left out because new lanes have to get going
-PAYS = 1.15  # so much faster twice the lanes must be to stay
+PAYS = 1.3  # so much faster twice the lanes must be to stay: each costs the window some of its time
 REST_S = 30.0  # before the next trial after one that did not pay; doubled each time
 LONGEST_REST_S = 600.0
 SHORT_S, CLEAN = 0.005, 8_000_000.0  # round trip in s, and bytes/s: such a path is busy with one lane
-SOME_S, MANY_S = 0.008, 0.020  # round trips at which two, and four lanes are begun with
 DIAL_S = 3.0  # a firewall that drops silently is not waited for any longer
 LISTEN_S = 10.0
 AGAIN_S = 30.0  # before another direct lane is tried when one has died
@@ -33,7 +32,7 @@ AGAIN_S = 30.0  # before another direct lane is tried when one has died
 class Growth:
     """How many WebRTC lanes pay: ::
 
-        STEADY n --busy--> TRIAL 2n --faster by 15 %--> STEADY 2n (and at once the next trial, up to the most)
+        STEADY n --busy--> TRIAL 2n --faster by 30 %--> STEADY 2n (and at once the next trial, up to the most)
             ^                 |
             +----- slower ----+   (and a rest before the next trial, longer each time)
 
@@ -49,19 +48,11 @@ class Growth:
         self._rates: list[float] = []
         self._rest_s = REST_S
         self._rest_until = float("-inf")
-        self._begun = 0  # lanes that the round trip asked for at first
 
     def measured(self, now: float, rate: float, *, busy: bool, rtt_s: float | None) -> int:
         """`rate` bytes/s since the last call; `busy`: there was always more to send; `rtt_s`: the least seen so far,
         since what waits in buffers is no distance. How many lanes to have."""
         if not busy:
-            self._rates.clear()
-            return self.lanes
-        many = 0 if rtt_s is None else 4 if rtt_s >= MANY_S else 2 if rtt_s >= SOME_S else 1
-        if many and (not self._begun or many < self._begun):
-            self._begun = many
-            self.lanes = self._steady = min(many, self.most)
-            self._before = None
             self._rates.clear()
             return self.lanes
         self._rates.append(rate)

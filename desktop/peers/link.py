@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from enum import Enum
@@ -387,7 +388,8 @@ class Link:
         """Four times a heartbeat: count the silence, ping, let half-received messages expire.
 
         A tick that comes late means that this program stood still (a closed lid, a stopped process); that is not the
-        peer's silence, and what it sent meanwhile waits to be read. So each tick counts as two at most.
+        peer's silence, and what it sent meanwhile waits to be read. So each tick counts as two at most. But a peer that
+        heard nothing for so long has given this link up, most likely: it has only `heartbeat_s` to show itself.
         """
         now, step = self._clock(), self._settings.heartbeat_s / 4
         assert self.transfer is not None
@@ -396,6 +398,9 @@ class Link:
         self._control_silence += min(passed, 2 * step)
         self.transfer.excuse(max(0.0, passed - 2 * step))
         self._last_tick = now
+        if passed > self._settings.silent_s:
+            self._silence = max(self._silence, self._settings.silent_s - self._settings.heartbeat_s)
+            self._last_ping = -math.inf
         if self._silence >= self._settings.silent_s:
             self._end(How.LOST, f"silent for {self._settings.silent_s:g} s")
             return

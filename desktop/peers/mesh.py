@@ -320,6 +320,8 @@ class Mesh:
         for remote in self._remotes.values():
             self._stop_timers(remote)
         await asyncio.gather(*(link.close(reason) for link in self._links))
+        for remote in self._remotes.values():
+            self._give_up_messages(remote, reason)
         tasks = list(self._tasks)
         for task in tasks:  # after the links: what was cut off in the middle of gathering would leave sockets open
             task.cancel()
@@ -565,6 +567,8 @@ class Mesh:
 
     def _give_up_messages(self, remote: _Remote, reason: str) -> None:
         """Nothing of what this peer has not acknowledged will be sent any more."""
+        if remote.keep_timer is not None:
+            remote.keep_timer.cancel()
         transfer, remote.transfer = remote.transfer, None
         for token in transfer.fail() if transfer is not None else ():
             if token < 0:

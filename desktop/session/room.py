@@ -32,7 +32,7 @@ from desktop.state import RoomView
 
 log = logging.getLogger(__name__)
 
-REJOIN_S = 5.0  # between tries to find the host again after every link is gone
+REJOIN_S, LONGEST_REJOIN_S = 0.5, 5.0  # between tries to find the host again after every link is gone; doubled
 KEY_BYTES = 16
 DRAIN_ON_QUIT_S = 1.5
 
@@ -142,7 +142,7 @@ class RoomKeeper:
             PeerInfo(self._me, self.name, self.backend, __version__), self._port, sealer,
             MeshSettings(heartbeat_s=settings.heartbeat_s, silent_s=settings.silent_s,
                          loopback=where == "computer", ice_servers=asked.stun, turn=asked.turn,
-                         relay_only=asked.relay_only),
+                         relay_only=asked.relay_only, direct=not asked.relay_only),
             random.Random(),
         )
         self._port.mesh = self._mesh
@@ -164,11 +164,13 @@ class RoomKeeper:
     async def _rejoin(self) -> None:
         """Members relay signalling, so the host may go; but one that has no link left looks for the host again."""
         assert self._invite is not None
+        wait_s = REJOIN_S
         try:
             while self._mesh is not None:
-                await asyncio.sleep(REJOIN_S)
+                await asyncio.sleep(wait_s)
                 if self.others or self._mesh is None:
                     continue
+                wait_s = min(2 * wait_s, LONGEST_REJOIN_S)
                 try:
                     self._guest, self.info = await join(self._invite, self._me)
                 except PeerloomError as error:

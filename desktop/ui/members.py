@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop.state import MemberRow
 from desktop.ui.charts import legend_mark
-from desktop.ui.formats import duration, megabytes, milliseconds, percent, time_left
+from desktop.ui.formats import DASH, duration, megabytes, milliseconds, percent, time_left, tr
 from desktop.ui.theme import set_tone, theme
 from desktop.ui.widgets import Bar, Card, ElidedLabel, column, label, number_label, row, rule, scroll, set_text
 
@@ -18,6 +18,15 @@ WORTH_A_WORD = 10_000_000  # bytes on their way
 def has_begun(member: MemberRow) -> bool:
     """Whether there is anything to tell about how this member's time went."""
     return member.training_share + member.exchanging_share > 0 or member.sent_bytes + member.received_bytes > 0
+
+
+def with_lanes(way: str, member: MemberRow) -> str:
+    """How a member is reached, with the lanes when they are more than one WebRTC connection."""
+    if member.lanes.get("tls"):
+        return tr("{way}, TLS").format(way=way)
+    if (lanes := member.lanes.get("webrtc", 0)) > 1:
+        return tr("{way}, {n} lanes").format(way=way, n=lanes)
+    return way
 
 
 class MemberLine(QWidget):
@@ -55,10 +64,10 @@ class MemberLine(QWidget):
         words, tone = self._state(member, awaited)
         set_text(self.state, words)
         set_tone(self.state, tone)
-        set_text(self.link, " · ".join([*self._link(member), *self._moving(member)]))
-        set_text(self.traffic, self.tr("↑ {up} ↓ {down} MB").format(
-            up=megabytes(member.sent_bytes), down=megabytes(member.received_bytes)))
-        self.traffic.setToolTip(self.tr("sent and received since Start"))
+        set_text(self.link, " · ".join(self._link(member)))
+        traffic, at_length = self._traffic(member)
+        set_text(self.traffic, traffic)
+        self.traffic.setToolTip(at_length)
         self.bar.show_parts((member.training_share, "mine"), (member.exchanging_share, "room"),
                             words=self._shares(member))
         self.bar.setToolTip(self._shares(member))
@@ -97,25 +106,26 @@ class MemberLine(QWidget):
     def _way(self, member: MemberRow) -> str:
         way = {"direct": self.tr("direct"), "relay": self.tr("relayed"), "connecting": self.tr("connecting…"),
                "lost": self.tr("no link")}.get(member.link, member.link)
-        if member.lanes.get("tls"):
-            return self.tr("{way}, TLS").format(way=way)
-        if (lanes := member.lanes.get("webrtc", 0)) > 1:
-            return self.tr("{way}, {n} lanes").format(way=way, n=lanes)
-        return way
+        return with_lanes(way, member)
 
-    def _moving(self, member: MemberRow) -> list[str]:
-        """What is on its way, both directions: large messages alone are worth a word."""
-        parts = []
-        for outgoing, arrow in ((True, "↑"), (False, "↓")):
+    def _traffic(self, member: MemberRow) -> tuple[str, str]:
+        """What has gone and come, or how far large messages are while some are on their way; and the same at length."""
+        short, long, left = [], [], []
+        for outgoing, arrow, verb in ((True, "↑", self.tr("sending")), (False, "↓", self.tr("receiving"))):
             these = [each for each in member.moving if each.outgoing is outgoing]
-            total = sum(each.total_bytes for each in these)
+            done, total = sum(each.done_bytes for each in these), sum(each.total_bytes for each in these)
             if total < WORTH_A_WORD:
                 continue
-            left = [each.left_s for each in these if each.left_s is not None]
-            part = self.tr("{arrow} {done} of {total} MB").format(
-                arrow=arrow, done=megabytes(sum(each.done_bytes for each in these)), total=megabytes(total))
-            parts.append(f"{part}, {time_left(max(left))}" if left else part)
-        return parts
+            longest = max((each.left_s for each in these if each.left_s is not None), default=None)
+            left += [longest] if longest is not None else []
+            short.append(f"{arrow} {percent(done / total, 0)}")
+            long.append(self.tr("{verb} {done} of {total} MB, {left}").format(
+                verb=verb, done=megabytes(done), total=megabytes(total), left=time_left(longest) or DASH))
+        if short:
+            return " ".join(short) + (f" · {duration(max(left))}" if left else ""), "; ".join(long)
+        moved = self.tr("↑ {up} ↓ {down} MB").format(
+            up=megabytes(member.sent_bytes), down=megabytes(member.received_bytes))
+        return moved, self.tr("sent and received since Start")
 
     def _shares(self, member: MemberRow) -> str:
         waiting = max(0.0, 1 - member.training_share - member.exchanging_share)

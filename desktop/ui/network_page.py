@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 from desktop.intents import CheckPaths, GoTo
 from desktop.state import MemberRow, PathRow, PathsView, WindowState
 from desktop.ui.formats import DASH, duration, milliseconds, size
+from desktop.ui.members import with_lanes
 from desktop.ui.theme import theme
 from desktop.ui.widgets import (
     Card,
@@ -83,7 +84,7 @@ class LinksModel(QAbstractTableModel):
 
     def _texts(self, member: MemberRow) -> tuple[str, ...]:
         path = self._paths.get(member.peer, PathRow(peer=member.peer))
-        return (member.name, member.peer[:8], self._link(member.link), milliseconds(member.rtt_ms), path.path or DASH,
+        return (member.name, member.peer[:8], self._link(member), milliseconds(member.rtt_ms), path.path or DASH,
                 path.gathered or DASH, str(path.remote or DASH), size(member.sent_bytes), size(member.received_bytes),
                 self.tr("{time} ago").format(time=duration(member.last_seen_s)))
 
@@ -93,9 +94,10 @@ class LinksModel(QAbstractTableModel):
                 member.rtt_ms if member.rtt_ms is not None else 1e12, path.path, path.gathered, path.remote,
                 float(member.sent_bytes), float(member.received_bytes), member.last_seen_s)
 
-    def _link(self, link: str) -> str:
-        return {"direct": self.tr("direct"), "relay": self.tr("relayed"), "connecting": self.tr("connecting…"),
-                "lost": self.tr("lost")}.get(link, link)
+    def _link(self, member: MemberRow) -> str:
+        way = {"direct": self.tr("direct"), "relay": self.tr("relayed"), "connecting": self.tr("connecting…"),
+               "lost": self.tr("lost")}.get(member.link, member.link)
+        return with_lanes(way, member)
 
 
 class PathsCard(Card):

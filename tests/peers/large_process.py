@@ -41,14 +41,14 @@ class Receiver(LinkRecorder):
         link.taken(message.message)
 
 
-async def work(size: int, packet_size: int, direct: bool, sends: bool) -> None:
+async def work(size: int, packet_size: int, direct: bool, sends: bool, loopback: bool = True) -> None:
     """Open the link with the parent's help; send, or receive, one message; tell."""
-    settings = LinkSettings(packet_size=packet_size, loopback=True, direct=direct)
+    settings = LinkSettings(packet_size=packet_size, loopback=loopback, direct=direct)
     heard = Receiver(Transfer("large", packet_size, settings.limits, time.monotonic))
     heard.identity = Identity()
     peer = "b" if sends else "a"
     link = Link(peer, "1", heard, settings, time.monotonic, lambda: b"hello")
-    lane = WebRtcLane(peer, 0, link, Servers((), ()), loopback=True)
+    lane = WebRtcLane(peer, 0, link, Servers((), ()), loopback=loopback)
     link.connect(lane)
     mine = base64.b64encode(heard.identity.certificate).decode()
     if sends:

@@ -194,6 +194,20 @@ async def test_a_program_that_stood_still_does_not_blame_its_peer() -> None:
     await close_all(a, b)
 
 
+async def test_a_program_that_stood_still_does_not_wait_for_a_peer_that_has_given_it_up() -> None:
+    changes = {"silent_s": 6.0, "heartbeat_s": 0.4}
+    a, heard_a, b, heard_b = await opened_pair(**changes)
+    cut_sockets(b)
+    a._last_tick -= 2 * changes["silent_s"]  # as if no tick had come since
+    began = time.monotonic()
+    await heard_a.until(lambda: bool(heard_a.of("closed")))
+    assert time.monotonic() - began < changes["silent_s"] / 2
+    assert heard_a.of("closed")[0][1] is How.LOST
+    b.drop("")
+    await close_all(a, b)
+    assert heard_b.of("closed")
+
+
 # -- death ------------------------------------------------------------------------------------------
 
 

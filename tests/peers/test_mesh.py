@@ -277,6 +277,16 @@ async def test_messages_to_one_who_does_not_come_back_are_given_up() -> None:
     await close_members(a, b)
 
 
+async def test_closing_gives_up_what_waits_for_one_who_is_lost() -> None:
+    a, b = await pair()
+    vanish(b)
+    a.mesh.send("b", b"never", digest_of(b"never"), bulk=True, token=1)
+    await a.heard.until(lambda: bool(a.heard.of("lost")))
+    assert a.heard.of("failed") == []
+    await close_members(a, b)
+    assert a.heard.of("failed") == [("failed", "b", 1, "test over")]
+
+
 async def test_a_message_counts_as_sent_once_the_program_has_taken_it() -> None:
     a, b = await pair()
     b.heard.takes = None

@@ -19,8 +19,8 @@ from aiortc.rtcsctptransport import DataChunk, SackChunk, tsn_minus_one
 
 from desktop.peers import sctp as adjustments
 from desktop.peers.sctp import LARGER, RECEIVE_BUFFER, Adjusted, adjust
-from tests.bench.link_goodput import PlainEnd
-from tests.peers.doubles import make_link
+from tests.peers.doubles import lane_of, make_link
+from tests.peers.plain import PlainEnd
 
 PLAIN, ADJUSTED = RTCSctpTransport, Adjusted
 PACKET = 1160  # bytes of data, as aiortc sends it
@@ -50,6 +50,8 @@ class End(PlainEnd):
         self.sctp._send_chunk = counted  # type: ignore[method-assign]
         self.sizes: list[int] = []  # of datagrams
         self.widest = 65_536
+        self.timers: list[asyncio.TimerHandle] = []
+        self.late: list[asyncio.Task[None]] = []
         ice = self.sctp.transport.transport
         put_out = ice._send
 
@@ -72,7 +74,7 @@ class End(PlainEnd):
         async def disturbed(data: bytes) -> None:
             what = chance.random()
             if what < 0.01 and self.sctp._association_state is self.sctp.State.ESTABLISHED:
-                loop.call_later(0.003, lambda: asyncio.ensure_future(late(data)))
+                self.timers.append(loop.call_later(0.003, lambda: self.late.append(asyncio.ensure_future(late(data)))))
             elif what >= 0.02:
                 await send(data)
                 if what < 0.03:
@@ -83,6 +85,12 @@ class End(PlainEnd):
                 await send(data)
 
         dtls._send_data = disturbed  # type: ignore[method-assign]
+
+    async def close(self) -> None:
+        for timer in self.timers:
+            timer.cancel()
+        await asyncio.gather(*self.late)
+        await self.connection.close()
 
 
 @asynccontextmanager
@@ -97,7 +105,7 @@ async def pair(
     for end in (a, b):
         await end.until(lambda end=end: end.channel.readyState == "open")
     yield a, b
-    await asyncio.gather(a.connection.close(), b.connection.close())
+    await asyncio.gather(a.close(), b.close())
     await asyncio.sleep(0)
 
 
@@ -513,7 +521,8 @@ async def test_an_unknown_aiortc_stays_plain(
 
 async def test_links_are_adjusted() -> None:
     link, _ = make_link()
-    await link.offer()
-    assert link._connection is not None
-    assert type(link._connection.sctp) is ADJUSTED
+    await lane_of(link).offer()
+    connection = lane_of(link)._connection
+    assert connection is not None
+    assert type(connection.sctp) is ADJUSTED
     await link.close("test over")

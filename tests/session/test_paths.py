@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from desktop.intents import SetSetting
 from desktop.peers import preflight
 from desktop.peers.ice import TurnServer
 from desktop.peers.mesh import LinkRow
 from desktop.session.paths import Preflight, Servers, path_rows, servers
 from desktop.settings import Settings
 from desktop.state import PathRow
+from tests.coturn import PASSWORD, USER, running
 from tests.peers.servers import LOOPBACK, responders, silent
+from tests.session.conftest import House
 
+InHouse = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
 STUN = ("stun:a.example:3478", "stun:b.example:3478")
 TURN = TurnServer("turn:t.example:3478", "me", "secret")
 NONE, BOTH, RELAY = Servers(), Servers(STUN, (TURN,)), Servers((), (TURN,), relay_only=True)
@@ -120,6 +127,24 @@ async def test_trouble_is_told_only_of_servers_that_the_room_needs(on_a_network:
         await check.settle()
     assert "symmetric NAT" in check.trouble("internet")
     assert check.trouble("network") == ""
+
+
+def test_a_wrong_password_is_told_where_the_person_looks(in_house: InHouse, tmp_path: Path) -> None:
+    """The Network page says it of a room that was just opened, and that it is right once it was corrected."""
+    async def story(house: House) -> None:
+        with running(tmp_path) as coturn:
+            ann = house.sit_down("--host", "--task", "digits", "--data", "sample", "--reach", "relay",
+                                 "--turn", f"{coturn.turn}|{USER}|wrong", "--name", "Ann")
+            card = ann.window.page("network").paths
+            await ann.click("Continue")
+            await ann.click("Open the room")
+            await ann.click("Network")
+            await ann.until(lambda: card.title.text() == "TURN: wrong name or password", "the verdict")
+            assert "refuses the name or the password" in card.text.text()
+            ann.window.intent.emit(SetSetting("turn", f"{coturn.turn}|{USER}|{PASSWORD}"))
+            await ann.until(lambda: card.title.text() == "Reachable from anywhere", "the better verdict")
+
+    in_house(story)
 
 
 def test_a_row_for_each_link() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.intents import GoTo, Intent, Leave, SetTraining, Start, Stop
-from desktop.state import LogLine, MemberRow, SessionState, WindowState
+from desktop.state import LogLine, MemberRow, Moving, SessionState, WindowState
 from desktop.ui.main_window import MainWindow
 from desktop.ui.members import MemberLine
 from desktop.ui.theme import theme
@@ -288,6 +289,26 @@ def test_unknown_state_words_are_shown_as_they_are(qtbot: QtBot) -> None:
     qtbot.addWidget(line)
     line.show_member(MemberRow(peer="a", name="Calm Lynx", state="re-joining"), awaited=False, last=True)
     assert line.state.text() == "re-joining"
+
+
+def test_lanes_retries_and_large_messages_on_their_way_are_told(qtbot: QtBot) -> None:
+    line = MemberLine()
+    qtbot.addWidget(line)
+
+    def shown(**values: Any) -> tuple[str, str]:
+        line.show_member(MemberRow(peer="a", name="Calm Lynx", **values), awaited=False, last=True)
+        return line.link.text(), line.traffic.text()
+
+    assert shown(link="direct", lanes={"webrtc": 1, "tls": 1}, rtt_ms=1.2)[0] == "direct, TLS · 1 ms"
+    assert shown(link="direct", lanes={"webrtc": 4})[0] == "direct, 4 lanes"
+    assert shown(link="via Lab 3", lanes={"via": 1})[0] == "via Lab 3"
+    assert shown(link="lost", next_try_s=6.2)[0] == "no link · next try in 6 s"
+    moving = (Moving(outgoing=True, done_bytes=124_000_000, total_bytes=496_000_000, left_s=3.0),
+              Moving(outgoing=False, done_bytes=0, total_bytes=20_000_000))
+    assert shown(link="direct", sent_bytes=5_000_000, moving=moving)[1] == "↑ 25 % ↓ 0 % · 3 s"
+    assert line.traffic.toolTip() == "sending 124 of 496 MB, about 3 s left; receiving 0 of 20.0 MB, –"
+    small = (Moving(outgoing=True, done_bytes=1, total_bytes=300_000),)
+    assert shown(link="direct", sent_bytes=5_000_000, moving=small)[1] == "↑ 5.0 ↓ 0 MB"
 
 
 # -- log ----------------------------------------------------------------------------------------------
