@@ -515,14 +515,18 @@ class RoundEngine:
         room = self.room
         known = self._was_inside or self._heard_of
         speaking = {peer for peer, at in self._spoken.items() if room.now - at < room.policy.silent_s}
-        others = room.connected & speaking if known else room.connected
+        never = set() if known else room.connected - set(self._spoken)
+        others = room.connected & speaking | never
         asking = {peer: join for peer, (join, at) in self._asking.items() if room.now - at < LISTEN_S}
         all_ask = bool(others) and all(peer in asking for peer in others)
         led = any(room.now - at < 2 * COMPARE_S for at in self._views.values())
         if led or not room.whole or not (all_ask or self._was_inside):
             return
-        if room.now - self._out < (LISTEN_S if all_ask and self._was_inside else room.policy.silent_s):
+        waited = room.now - self._out
+        if waited < (LISTEN_S if all_ask and self._was_inside else room.policy.silent_s):
             return
+        if known and waited > 2 * room.policy.silent_s:
+            asking.clear()  # the better one does not do it: it may still wait for somebody whom I know to be gone
         mine = (room.round, room.me)
         if all((join.round, peer) < mine for peer, join in asking.items() if join.digest):
             room.note("care", "Nobody leads the rounds any more. I lead now.", room.me)

@@ -363,10 +363,10 @@ class Leader:
         """The round pauses for want of members, and one that was set aside for being late is ready now."""
         stamp = message.stamp
         current = (stamp.round, stamp.term) == (self._room.round + 1, self._room.view.term)
-        if current and message.samples > 0 and self._missing and self._patience.aside(peer):
-            if self._patience.came(peer):
-                self._deadline.arrived(self._room.now - self._announced_at)
-                self.boundary()
+        waited_for = bool(self._missing) and self._patience.aside(peer)
+        if current and message.samples > 0 and waited_for and self._patience.came(peer):
+            self._deadline.arrived(self._room.now - self._announced_at)
+            self.boundary()
 
     def _count_ready(self, peer: PeerId, samples: int) -> None:
         seconds = self._room.now - self._since
@@ -662,7 +662,7 @@ class Leader:
         """After a take-over: the highest committed round whose weights somebody holds counts; go on from there."""
         room = self._room
         if self.awaited() and room.now - self._asked_since < room.policy.silent_s:
-            if room.now - self._asked_at >= LISTEN_S / 3:  # who heard the lost leader later than I did not agree at first
+            if room.now - self._asked_at >= LISTEN_S / 3:  # who heard the lost leader later did not agree at first
                 self._asked_at = room.now
                 room.tell(self.awaited(), TakeOver(room.view))
             return
@@ -677,10 +677,13 @@ class Leader:
         self.boundary()
 
     def _furthest(self) -> Standing:
-        """The best standing of all that can be: a commit that only one knows of is at most one round further."""
+        """The best standing that can be: a commit that only some know of is one round further than where most stand.
+
+        So fewer than half cannot invent rounds.
+        """
         stands = list(self._stands.values())
         rounds = sorted((standing.round for standing in stands), reverse=True)
-        believed = rounds[1] + 1 if len(rounds) > 2 else rounds[0]
+        believed = rounds[(len(rounds) - 1) // 2] + (len(rounds) > 2)
         possible = [standing for standing in stands if standing.round <= max(believed, self._room.round + 1)]
         return max(possible, key=lambda standing: (standing.synced, standing.round))
 

@@ -34,6 +34,7 @@ WORDS = {
     "exchanging": "exchanging",
     "applied": "exchanging",
     "done": "done",
+    "aside": "set aside",
 }
 STATES = {
     "idle": "waiting",
@@ -315,13 +316,13 @@ class Record:
             if not others:
                 return "waiting for a link to the members"
             return "waiting to be let in at the next round" if progress.leader else f"waiting for {host} to start"
-        if progress.missing:
-            more = "1 more member" if progress.missing == 1 else f"{progress.missing} more members"
-            return f"waiting for {more}"
         names = {member.peer: member.name for member in members}
         awaited = [names.get(peer, peer[:8]) for peer in progress.waiting_on if peer != self._peer]
         if awaited:
             return f"waiting for {_listed(awaited)}, {progress.waiting_since_s:.0f} s"
+        if progress.missing:
+            more = "1 more member" if progress.missing == 1 else f"{progress.missing} more members"
+            return f"waiting for {more}"
         leader = names.get(progress.leader, "")
         return f"waiting for {leader}" if leader and not progress.leading else ""
 

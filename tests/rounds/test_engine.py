@@ -23,6 +23,7 @@ from desktop.rounds.actions import (
     Train,
     Validate,
 )
+from desktop.rounds.leader import next_term
 from desktop.rounds.messages import (
     Announce,
     Applied,
@@ -49,7 +50,6 @@ from desktop.rounds.messages import (
     Values,
     View,
 )
-from desktop.rounds.leader import next_term
 from tests.rounds.bench import (
     D0,
     D1,
@@ -930,7 +930,8 @@ def test_when_the_host_is_gone_before_anybody_was_let_in_the_newcomers_go_on_wit
 def test_newcomers_wait_for_a_host_that_has_not_begun() -> None:
     b, c = newcomers()  # a is connected and says nothing
     ask_each_other(b, c, 100.0)
-    assert not (b.status.inside or c.status.inside)
+    assert not b.status.inside
+    assert not c.status.inside
 
 
 def test_who_knows_of_nobody_founds_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from desktop.rounds import actions as act
 from desktop.rounds.messages import (
     Announce,
     Applied,

@@ -512,8 +512,13 @@ class Simulator:
         return all(node.finished for node in self.living())
 
     def agreed(self) -> bool:
-        """Everyone who lives has all rounds, and holds the same weights."""
-        return self.all_finished() and len(self._kinds()) <= 1
+        """Everyone who lives has all rounds, and holds the same weights; or nobody has whole weights any more."""
+        return self.lost_weights() or (self.all_finished() and len(self._kinds()) <= 1)
+
+    def lost_weights(self) -> bool:
+        """All who held the room's weights are gone; those who were still fetching them wait for one to come back."""
+        living = self.living()
+        return bool(living) and all(not node.engine.room.inside and not node.engine.room.whole for node in living)
 
     def _kinds(self) -> set[tuple[int, tuple[float, ...]]]:
         return {(node.engine.room.round, tuple(node.numbers.base)) for node in self.living()}
