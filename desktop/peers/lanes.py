@@ -18,10 +18,11 @@ from desktop.peers.webrtc import WebRtcLane
 
 log = logging.getLogger(__name__)
 
-MEASURE_S = 0.5  # between two measurements of what the lanes carry
-SAMPLES = 2  # measurements that count, after one that is left out because new lanes have to get going
-PAYS = 1.3  # so much faster twice the lanes must be to stay: each costs the window some of its time
-REST_S = 30.0  # before the next trial after one that did not pay; doubled each time
+MEASURE_S = 1.0  # between two measurements of what the lanes carry
+SAMPLES = 3  # measurements that count, after one that is left out because new lanes have to get going
+STEPS = (1, 4, 8)  # lanes; far apart, so that what they gain stands out from what a rate varies by itself
+PAYS = 1.3  # so much faster a step must be to stay: each lane costs the window some of its time
+REST_S = 10.0  # before the next trial after one that did not pay; doubled each time
 LONGEST_REST_S = 600.0
 SHORT_S, CLEAN = 0.005, 8_000_000.0  # round trip in s, and bytes/s: such a path is busy with one lane
 DIAL_S = 3.0  # a firewall that drops silently is not waited for any longer
@@ -32,9 +33,9 @@ AGAIN_S = 30.0  # before another direct lane is tried when one has died
 class Growth:
     """How many WebRTC lanes pay: ::
 
-        STEADY n --busy--> TRIAL 2n --faster by 30 %--> STEADY 2n (and at once the next trial, up to the most)
-            ^                 |
-            +----- slower ----+   (and a rest before the next trial, longer each time)
+        STEADY --busy--> TRIAL of the next step --faster by 30 %--> STEADY there (and at once the next trial)
+            ^                       |
+            +------ slower ---------+   (and a rest before the next trial, longer each time)
 
     SCTP's rate falls with the round trip and with loss, and each lane has a window of its own; on a short clean path
     one lane keeps the processor busy already, and no trial is made.
@@ -44,7 +45,7 @@ class Growth:
         self.most = most
         self.lanes = 1
         self._steady = 1  # lanes to go back to
-        self._before: float | None = None  # bytes/s with `_steady` lanes, while twice as many are on trial
+        self._before: float | None = None  # bytes/s with `_steady` lanes, while more are on trial
         self._rates: list[float] = []
         self._rest_s = REST_S
         self._rest_until = float("-inf")
@@ -65,7 +66,7 @@ class Growth:
         may_help = rtt_s is None or rtt_s > SHORT_S or usual < CLEAN
         if self._before is None and self.lanes < self.most and may_help and now >= self._rest_until:
             self._before, self._steady = usual, self.lanes
-            self.lanes = min(2 * self.lanes, self.most)
+            self.lanes = min(next((step for step in STEPS if step > self.lanes), self.most), self.most)
         return self.lanes
 
     def _judge(self, now: float, usual: float) -> None:
