@@ -55,7 +55,9 @@ def test_the_diagram_has_one_line_per_transition() -> None:
     ]
 
 
-@pytest.mark.parametrize(("module", "table"), [(member, member.PHASES), (leader, leader.DUTIES), (engine, engine.STANDING)])
+@pytest.mark.parametrize(
+    ("module", "table"), [(member, member.PHASES), (leader, leader.DUTIES), (engine, engine.STANDING)]
+)
 def test_the_diagram_in_the_docstring_is_the_table(module: object, table: Table) -> None:
     drawn = [line.split("--") for line in (module.__doc__ or "").splitlines() if "-->" in line]
     found = {(parts[0].strip(), parts[1].strip("-")): parts[-1].strip("-> ") for parts in drawn}

@@ -40,7 +40,7 @@ class Fault:
             case "sleep":
                 sim.sleep(one, self.amount, cut=len(self.who) > 1)
             case "cut":
-                sim.cut(*self.who, self.amount)
+                sim.cut(one, self.who[1], self.amount)
             case "part":
                 sim.part(list(self.who), self.amount)
             case "leave":
@@ -168,8 +168,10 @@ def rogues(seed: int) -> Case:
     faults = []
     for _ in range(rng.randint(0, 2)):
         kind, one = rng.choice(("slow", "uplink", "cut", "sleep")), rng.choice(good)
-        who, amount = (one,), rng.choice((1.0, 3.0))
+        who: tuple[str, ...] = (one,)
+        amount = rng.choice((1.0, 3.0))
         if kind == "cut":
             who = (one, rng.choice([name for name in names[1:] if name != one]))
         faults.append(Fault(rng.uniform(0.0, 15.0), kind, who, amount))
-    return Case(seed, members, tuple(faults), start=members - len(bad), rogues=tuple((name, rng.choice(ROGUES)) for name in bad))
+    kinds = tuple((name, rng.choice(ROGUES)) for name in bad)
+    return Case(seed, members, tuple(faults), kinds, start=members - len(bad))
