@@ -71,7 +71,7 @@ class Leave(Intent, frozen=True):
 
 
 class SetTraining(Intent, frozen=True):
-    """Change one training value before Start: batch, lr, local_steps, rounds or precision."""
+    """Change one training value, by its key in `state.TrainingValues`: before Start, or from the next round on."""
 
     key: str
     value: str

@@ -56,8 +56,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     batch: int | None = None
     lr: float | None = None
     local_steps: int | None = None
+    local_epochs: float | None = None
     rounds: int | None = None
     precision: str | None = None
+    weighting: str | None = None
+    outer: str | None = None
+    outer_lr: float | None = None
+    outer_momentum: float | None = None
     seed: int | None = None
     ice: tuple[str, ...] | None = None
     turn: tuple[TurnServer, ...] | None = None
@@ -120,8 +125,15 @@ OPTIONS: dict[str, Declared] = {
     "batch": Declared(Whole(1, 65536), "N", "samples per step"),
     "lr": Declared(Real(0, 10, open_low=True), "X", "learning rate"),
     "local-steps": Declared(Whole(1, 100_000), "H", "steps between two exchanges"),
+    "local-epochs": Declared(Real(0, 1000), "E",
+                             "the same counted by passes through a member's data"),
     "rounds": Declared(Whole(1, 1_000_000), "N", "how many rounds to train"),
-    "precision": Declared(Choice(("f32", "f16"), "int8 comes with a later version"), "P", "what travels: f32 or f16"),
+    "precision": Declared(Choice(("f32", "f16", "int8")), "P", "what travels: f32, f16 or int8"),
+    "weighting": Declared(Choice(("samples", "equal")), "W", "members weigh by their samples, or equal"),
+    "outer": Declared(Choice(("none", "momentum", "nesterov")), "O",
+                      "outer optimiser on the members' mean: none, momentum or nesterov (DiLoCo)"),
+    "outer-lr": Declared(Real(0, 10, open_low=True), "X", "learning rate of the outer optimiser, 0.7 if not given"),
+    "outer-momentum": Declared(Real(0, 0.999), "X", "momentum of the outer optimiser, 0.9 if not given"),
     "seed": Declared(declared("seed").kind, "N", "where chance begins"),
     "ice": Declared(declared("ice_servers").kind, "URL,...", "STUN servers"),
     "turn": Declared(declared("turn").kind, "'turn:HOST:PORT|USER|PASSWORD;...'", "TURN servers"),
@@ -143,7 +155,8 @@ OPTIONS: dict[str, Declared] = {
 }
 
 # What the host of a room decides for all members.
-TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "rounds", "precision", "seed")
+TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "local-epochs", "rounds", "precision", "weighting", "outer",
+                 "outer-lr", "outer-momentum", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
             "reach": "reach", "min_members": "members"}
@@ -151,6 +164,7 @@ SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "i
 ROOM_DECIDES = "the room's host decides it for all members"
 ONE_WAY = "a window is in one room"
 CLASHES = [
+    ("local-epochs", "local-steps", "local steps are counted one way or the other"),
     ("host", "link", ONE_WAY), ("host", "room", ONE_WAY), ("room", "link", ONE_WAY), ("at", "link", ONE_WAY),
     *(("demo", other, "the demo opens a room of its own") for other in ("link", "room", "host", "share", "members")),
     *((key, other, ROOM_DECIDES) for key in (*TRAINING_KEYS, "members") for other in ("link", "room")),
@@ -202,6 +216,9 @@ def refuse_clashes(texts: dict[str, str]) -> None:
             raise OptionsClashError(key=f"--{key}", other="a link" if other == "link" else f"--{other}", why=why)
     if "at" in texts and "room" not in texts:
         raise OptionNeedsError(key="--at", other="--room")
+    for key in ("outer-lr", "outer-momentum"):
+        if key in texts and texts.get("outer", "none") == "none":
+            raise OptionNeedsError(key=f"--{key}", other="--outer momentum or --outer nesterov")
     if "share" in texts and texts.get("data") != "sample":
         raise OptionNeedsError(key="--share", other="--data sample")
     if "demo" in texts and texts.get("data", "sample") != "sample":

@@ -52,17 +52,19 @@ class MemberRow(Frozen):
     candidates: str = ""  # of the chosen pair, e.g. "host → host, 4 gathered"; "" when not known
     state: str = ""  # "training" | "ready" | "exchanging" | "waiting" | "getting the weights" | "lost" | "done"
     state_for_s: float = 0.0
+    weight: float | None = None  # of its update in the latest exchange, 0..1; None: it had no part in it
     training_share: float = 0.0  # of the time since Start, 0..1
     exchanging_share: float = 0.0
 
 
 class Policy(Frozen):
-    """When a round goes on: with `quorum` of `n` members, after `deadline_s` at the latest."""
+    """When a round goes on: with `quorum` of `n` members, after `deadline_s` at the latest; what each member weighs."""
 
     quorum: int = 1
     n: int = 1
     beat_ms: int = 500
     deadline_s: float = 0.0
+    weighting: str = "samples"  # "samples": as many as it trained on | "equal"
 
 
 class Fault(Frozen):
@@ -114,6 +116,10 @@ class SessionState(Frozen):
     step: int = 0
     epoch: float = 0.0
     local_steps: int = 0
+    local_epochs: float = 0.0  # above 0: local steps are counted by these instead
+    outer: str = "none"  # outer optimiser: "none" | "momentum" | "nesterov"
+    outer_lr: float = 0.7
+    outer_momentum: float = 0.9
     round_progress: float = 0.0  # of the round in hand, 0..1
     batch: int = 0
     lr: float = 0.0
@@ -200,13 +206,18 @@ class DataView(Frozen):
 
 
 class TrainingValues(Frozen):
-    """Values that a room fixes before it starts."""
+    """How a room trains; while it does, its leader can change these from the next round on."""
 
     batch: int = 32
     lr: float = 0.001
     local_steps: int = 20
     rounds: int = 12
     precision: str = "f32"
+    local_epochs: float = 0.0  # above 0: local steps are counted by these instead
+    weighting: str = "samples"
+    outer: str = "none"
+    outer_lr: float = 0.7
+    outer_momentum: float = 0.9
 
 
 class NearbyRoom(Frozen):

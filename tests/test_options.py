@@ -43,7 +43,8 @@ def test_every_option(tmp_path: Path) -> None:
               "--relay", "wss://r.example/x", "--start", "--name", "Quiet Heron", "--port", "40123", "--theme", "dark",
               "--profile", str(tmp_path / "p"), "--new-instance", "--window-size", "1280x800"]
     host = Options.parse([*common, "--host", "--members", "3", "--loopback", "--task", "digits", "--batch", "64",
-                          "--lr", "1e-3", "--local-steps", "5", "--rounds", "9", "--precision", "f16", "--seed", "7"])
+                          "--lr", "1e-3", "--local-steps", "5", "--rounds", "9", "--precision", "f16", "--seed", "7",
+                          "--weighting", "equal", "--outer", "nesterov", "--outer-lr", "0.6", "--outer-momentum", "0"])
     assert (host.share, host.data, host.backend, host.start) == ((2, 3), "sample", "cpu", True)
     assert host.name == "Quiet Heron"
     assert host.ice == ("stun:a.example:3478", "stun:b.example")
@@ -53,7 +54,9 @@ def test_every_option(tmp_path: Path) -> None:
     assert (host.profile, host.new_instance, host.window_size) == (tmp_path / "p", True, (1280, 800))
     assert (host.host, host.members, host.loopback, host.task) == (True, 3, True, "digits")
     assert (host.batch, host.lr, host.local_steps, host.rounds) == (64, 0.001, 5, 9)
-    assert (host.precision, host.seed) == ("f16", 7)
+    assert (host.precision, host.seed, host.weighting) == ("f16", 7, "equal")
+    assert (host.outer, host.outer_lr, host.outer_momentum) == ("nesterov", 0.6, 0.0)
+    assert Options.parse(["--local-epochs", "0.5"]).local_epochs == 0.5
     guest = Options.parse([*common, "--room", "7-maple-otter", "--at", "192.168.1.20:40123"])
     assert (guest.room, guest.at) == ("7-maple-otter", "192.168.1.20:40123")
     assert Options.parse(["--version"]).version
@@ -84,7 +87,12 @@ def test_a_link_and_its_training_values() -> None:
     ("--lr", ".", "a number above 0, up to 10"),
     ("--local-steps", "2.5", "a whole number from 1 to 100000"),
     ("--rounds", "many", "a whole number from 1 to 1000000"),
-    ("--precision", "int8", "f32, f16 (int8 comes with a later version)"),
+    ("--precision", "f8", "f32, f16, int8"),
+    ("--local-epochs", "-1", "a number from 0 to 1000"),
+    ("--weighting", "rank", "samples, equal"),
+    ("--outer", "adam", "none, momentum, nesterov"),
+    ("--outer-lr", "0", "a number above 0, up to 10"),
+    ("--outer-momentum", "1", "a number from 0 to 0.999"),
     ("--seed", "-1", "a whole number from 0 to 4294967295"),
     ("--ice", "http://a.example", "one or more URLs separated by commas, such as stun:stun.example.org:3478"),
     ("--ice", "stun:a.example:70000", "one or more URLs separated by commas, such as stun:stun.example.org:3478"),
@@ -103,7 +111,7 @@ def test_a_link_and_its_training_values() -> None:
     ("--window-size", "10x10", "WIDTHxHEIGHT in pixels, 320 to 7680 each, such as 1280x800"),
 ])
 def test_a_value_that_is_not_valid(key: str, value: str, allowed: str) -> None:
-    extra = ["--data", "sample"] if key == "--share" else []
+    extra = ["--data", "sample"] if key == "--share" else ["--outer", "nesterov"] if key.startswith("--outer-") else []
     assert refusal(f"{key}={value}", *extra) == f"{key}: “{value}” is not valid. Allowed: {allowed}."
 
 
@@ -143,6 +151,9 @@ def test_given_twice() -> None:
     (["--demo", "3", "--host"], "--demo and --host cannot go together: the demo opens a room of its own."),
     (["--demo", "3", "--share", "1/3"], "--demo and --share cannot go together: the demo opens a room of its own."),
     (["--demo", "3", "--data", "/"], "--demo and --data / cannot go together: the demo trains on the sample data."),
+    (["--local-epochs", "1", "--local-steps", "9"],
+     "--local-epochs and --local-steps cannot go together: local steps are counted one way or the other."),
+    (["--outer", "none", LINK], "--outer and a link cannot go together: the room's host decides it for all members."),
     (["--rounds", "3", LINK], "--rounds and a link cannot go together: the room's host decides it for all members."),
     (["--lr", "1", "--room", "a"], "--lr and --room cannot go together: the room's host decides it for all members."),
 ])
@@ -153,6 +164,9 @@ def test_options_that_contradict_each_other(arguments: list[str], sentence: str)
 def test_options_that_need_another() -> None:
     assert refusal("--at", "a:4000") == "--at works only together with --room."
     assert refusal("--share", "1/3") == "--share works only together with --data sample."
+    for key in ("--outer-lr", "--outer-momentum"):
+        sentence = f"{key} works only together with --outer momentum or --outer nesterov."
+        assert refusal(key, "0.5") == refusal(key, "0.5", "--outer", "none") == sentence
 
 
 def test_a_wrong_link() -> None:

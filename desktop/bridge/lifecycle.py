@@ -52,6 +52,12 @@ class Start(Command):
     models_folder: str
 
 
+class Change(Command):
+    """Let the whole room train with these values from the next round on. Where that cannot be: `NotChanged`."""
+
+    values: Values
+
+
 class Stop(Command):
     """End after the batch in hand; keep the last committed weights and save them as a model."""
 
@@ -137,6 +143,8 @@ class Progress(Said):
     quorum: int = 1
     seats: tuple[Seat, ...] = ()
     fetched: float = 1.0
+    local_steps: int = 0  # mine of the round in hand; by epochs, others' may be more or less
+    weights: tuple[tuple[str, float], ...] = ()  # what each contributor's update weighs in the latest exchange
     values: Values = Values()
     steps_per_s: float = 0.0
     samples_per_s: float = 0.0
@@ -160,6 +168,13 @@ class Noted(Said):
     severity: str
     text: str
     peer: str = ""
+
+
+class NotChanged(Said):
+    """The room goes on with these values; the sentence says why."""
+
+    sentence: str
+    values: Values
 
 
 class Failed(Said):

@@ -19,7 +19,10 @@ KEY_TEXT = 26  # characters of base32
 MOST_ADDRESSES = 16
 MOST_TEXT = 16_384  # characters looked at; the longest valid link is far shorter
 MOST_VALUE = 512
-OPTION_KEYS = ("task", "batch", "lr", "precision", "local-steps", "rounds", "seed", "ice", "relay")
+OPTION_KEYS = (
+    "task", "batch", "lr", "precision", "local-steps", "local-epochs", "rounds", "weighting", "outer", "outer-lr",
+    "outer-momentum", "seed", "ice", "relay",
+)
 
 # What mail programs, chats and people put around and into a link, and what never occurs within one.
 _CLUTTER = re.compile("[\\s<>\"'`´‘’‚‛“”„‟«»‹›「」\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+")

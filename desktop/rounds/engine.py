@@ -3,20 +3,28 @@
 Whoever runs it calls one method per event with the time, then carries out `take()` in order. Membership is
 settled here; `member` does my part in a round, `leader` drives the rounds while I lead.
 
-A member of a room is outside (wants in), inside, or has left. The longest-standing member leads; when it is
+A member of a room is outside (wants in), follows, leads, or has left. The longest-standing member leads; when it is
 lost, the next one takes over with a higher term. Of two views that meet, the greater one counts (more members,
 then the later round, then the higher term) and the members of the other join it.
+
+Not everyone who has the room's key may mean well. While a view works, nobody else than its leader is followed,
+whatever it claims; a view that somebody claims counts only those members that I have a link to and that are not with
+me already. What cannot be defended: a leader that lies, a room in which liars are half of it or more (a newcomer
+included, which can only believe whom it meets first), and updates that look right and are not.
+
+{diagram}
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from math import isfinite
 
 from desktop.rounds.actions import Action, Send, SendSnapshot
 from desktop.rounds.fetch import WINDOW
-from desktop.rounds.leader import Leader
+from desktop.rounds.leader import ASIDE, LISTEN_S, Leader
+from desktop.rounds.machine import Machine, Table, every
 from desktop.rounds.member import Member
 from desktop.rounds.messages import (
     LARGEST,
@@ -44,12 +52,29 @@ from desktop.rounds.messages import (
     Stamp,
     Standing,
     TakeOver,
+    Values,
     View,
 )
 from desktop.rounds.policy import RoomPolicy
 from desktop.rounds.room import NEVER, Room
 
 METRICS_KEPT = 16  # rounds
+COMPARE_S = 2.0  # how often a leader says where it stands to those who are not with it
+SILENT_S = 5.0  # who sent nothing of an exchange for so long is named to the leader before those that are only slow
+SERVED_S = 4.0  # before a bucket of weights is sent to the same peer again, at first; less than `fetch.PATIENCE_S`
+SERVED = 10_000  # how many such times are remembered
+STANDING = Table(
+    "outside",
+    {
+        ("outside", "founded"): "leading",
+        ("outside", "let in"): "following",
+        ("following", "took over"): "leading",
+        ("leading", "ousted"): "following",
+        **every(("following", "leading"), "out", "outside"),
+        **every(("outside", "following", "leading"), "left", "left"),
+    },
+)
+__doc__ = (__doc__ or "").replace("{diagram}", STANDING.diagram())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +108,36 @@ class RoundEngine:
         self.member = Member(self.room)
         self.leader = Leader(self.room, self.member.catch_up, self.member.enter)
         self._founder = founder
-        self._left = False
+        self.machine = Machine(STANDING)
         self._last_beat = float("-inf")
-        self._heard = 0.0  # when the leader was last heard
+        self._heard = 0.0  # when the leader was last heard, or began to be waited for
+        self._alive = 0.0  # when anything happened last
+        self._led_at = 0.0  # when a leader was really heard
+        self._compared = float("-inf")  # when I last said where I stand to those who are not with me
         self._absent: set[PeerId] = set()  # connected, but left or silent
-        self._out: float | None = None  # since when I am out of the view that I was in
-        self._asking: dict[PeerId, Join] = {}  # who asked me to be let in since then: they are out as well
+        self._out = 0.0  # since when I am outside
+        self._was_inside = False
+        self._spoken: dict[PeerId, float] = {}  # when connected peers last said something: who never did has not begun
+        self._views: dict[PeerId, float] = {}  # who says that it leads a view, and when it said so last
+        self._says: dict[PeerId, tuple[PeerId, float]] = {}  # whom connected peers follow, and when they said so
+        self._told: dict[PeerId, float] = {}  # when I said so to somebody outside
+        self._heard_of = False  # whether anybody ever said so
+        self._asking: dict[PeerId, tuple[Join, float]] = {}  # who asked me to be let in, and when: they are out as well
+        self._served: dict[tuple[PeerId, int, int], tuple[float, float]] = {}  # to whom, which bucket, version: when
+        self._aside = False  # whether nobody waits for me, by the leader's roster
         self._leader_beat: Beat | None = None
         self._missing = 0
         self._serial = (0, 0, 0)  # of the latest announcement
-        self._waiting: tuple[int, tuple[PeerId, ...], float] = (0, (), 0.0)  # round, for whom, since
+        self._waiting: tuple[int, tuple[PeerId, ...], float] = (-1, (), 0.0)  # round, for whom, since
         self.metrics: dict[int, dict[PeerId, Metrics]] = {}
 
     # -- events from the surroundings --
 
     def begin(self, now: float) -> None:
         """Enter the room: found it, or ask to be let in."""
-        self.room.now = self._heard = now
+        self.room.now = self._heard = self._led_at = self._out = self._alive = now
         if self._founder:
+            self.machine.fire("founded")
             self.leader.found()
             self.leader.boundary()
         else:
@@ -109,7 +146,7 @@ class RoundEngine:
 
     def connected(self, peer: PeerId, name: str, now: float) -> None:
         """A link to this peer is open."""
-        self.room.now = now
+        self._advance(now)
         self.room.connected.add(peer)
         if name:
             self.room.names[peer] = name
@@ -120,24 +157,37 @@ class RoundEngine:
 
     def lost(self, peer: PeerId, now: float) -> None:
         """The link to this peer is gone."""
-        self.room.now = now
+        self._advance(now)
         self.room.connected.discard(peer)
         self._absent.discard(peer)
         self._asking.pop(peer, None)
+        self._views.pop(peer, None)
+        self._says.pop(peer, None)
+        self._told.pop(peer, None)
+        self._spoken.pop(peer, None)
         self._gone(peer)
         self._settle()
 
     def received(self, sender: PeerId, message: RoundMessage, payload: object, now: float) -> None:
         """A message of a peer; never raises, whatever the peer says."""
-        self.room.now = now
+        self._advance(now)
         if not self._left and sender != self.room.me:
             self._dispatch(sender, message, payload)
         self._settle()
 
+    def _advance(self, now: float) -> None:
+        """It is later. When nothing happened for long, I slept (or the computer did): nobody was silent meanwhile."""
+        slept = now - self._alive - 2 * self.room.policy.beat_s
+        self.room.now = self._alive = now
+        if slept > 0:
+            self._heard += slept
+            self._out += slept
+            self.leader.slept(slept)
+
     def tick(self, now: float) -> None:
         """Call this at least twice per beat."""
         room = self.room
-        room.now = now
+        self._advance(now)
         if self._left:
             return
         if now - self._last_beat >= room.policy.beat_s:
@@ -146,6 +196,9 @@ class RoundEngine:
             if not room.inside:
                 self._ask_in()
                 self._found_anew()
+            elif room.leading and now - self._compared >= COMPARE_S:
+                self._compared = now
+                room.tell(sorted(room.connected - set(room.view.members)), Hello(room.view, room.round))
             if self.member.phase == "syncing":
                 self.member.fetch.work()
             if room.inside and not room.leading and now - self._heard > room.policy.silent_s:
@@ -153,14 +206,25 @@ class RoundEngine:
                 self._miss_the_leader()
         if room.leading:
             self.leader.work()
+            if self.leader.unwanted:
+                room.note("care", "Most members follow somebody else; I ask to be let in.", room.me)
+                self._start_over()
         self._settle()
+
+    def change(self, values: Values, now: float) -> str:
+        """Train with these values from the next round on, the whole room; "", or the reason why that cannot be."""
+        self._advance(now)
+        if self.room.leading and not self._left:
+            return self.leader.change(values)
+        leader = self.room.view.leader
+        return f"{self.room.name(leader)} leads the rounds and decides this" if leader else "I am not in the room"
 
     def leave(self, now: float) -> None:
         """Go, and say so. Committed weights stay as they are."""
-        self.room.now = now
+        self._advance(now)
         if not self._left:
             self.room.tell(sorted(self.room.connected), Leave())
-            self._left = True
+            self.machine.fire("left")
             self.member.out()
         self._settle()
 
@@ -168,50 +232,50 @@ class RoundEngine:
 
     def trained(self, round_: int, samples: int, now: float) -> None:
         """Answer to `Train`."""
-        self.room.now = now
+        self._advance(now)
         self.member.trained(round_, samples)
         self._settle()
 
     def reduced(self, stamp: Stamp, bucket: int, now: float) -> None:
         """Answer to `Reduce`."""
-        self.room.now = now
+        self._advance(now)
         self.member.reduced(stamp, bucket)
         self._settle()
 
     def unusable(self, stamp: Stamp, peer: PeerId, why: str, now: float) -> None:
         """Answer to `Keep`, `KeepResult` or `Reduce` when a payload cannot be used."""
-        self.room.now = now
+        self._advance(now)
         self.member.unusable(stamp, peer, why)
         self._settle()
 
     def unusable_snapshot(self, bucket: int, peer: PeerId, why: str, now: float) -> None:
         """Answer to `Restore` when the payload cannot be used."""
-        self.room.now = now
+        self._advance(now)
         self.room.note("bad", f"Weights from {self.room.name(peer)} could not be used: {why}.", peer)
         self.member.fetch.again(bucket)
         self._settle()
 
     def not_applied(self, buckets: tuple[int, ...], now: float) -> None:
         """Answer to `ApplyResults` when results of these buckets turned out to be unusable."""
-        self.room.now = now
+        self._advance(now)
         self.member.not_applied(buckets)
         self._settle()
 
     def digested(self, stamp: Stamp, digest: str, now: float) -> None:
         """Answer to `DigestResults`."""
-        self.room.now = now
+        self._advance(now)
         self.member.digested(stamp, digest)
         self._settle()
 
     def base_digested(self, round_: int, digest: str, now: float) -> None:
         """Answer to `DigestBase`."""
-        self.room.now = now
+        self._advance(now)
         self.member.base_digested(round_, digest)
         self._settle()
 
     def validated(self, metrics: Metrics, now: float) -> None:
         """Answer to `Validate`: tell the room."""
-        self.room.now = now
+        self._advance(now)
         self._keep_metrics(self.room.me, metrics)
         self.room.tell(self.room.view.members, metrics)
         self._settle()
@@ -222,6 +286,10 @@ class RoundEngine:
     def has_left(self) -> bool:
         """Whether `leave` was called."""
         return self._left
+
+    @property
+    def _left(self) -> bool:
+        return self.machine.state == "left"
 
     def take(self) -> list[Action]:
         """The actions since the last call, in order."""
@@ -281,17 +349,18 @@ class RoundEngine:
 
     def _dispatch(self, sender: PeerId, message: RoundMessage, payload: object) -> None:
         room, member, leader = self.room, self.member, self.leader
+        if sender in room.connected:
+            self._spoken[sender] = room.now
         match message:
-            case Hello():
-                self._compare(sender, message.view, message.round)
-            case StaleView(view=view):
-                if view.order >= room.view.order and room.me not in view.members:
-                    self._change_sides(view, sender)
+            case Hello(view=view, round=round_):
+                if plausible(*view.order, round_):
+                    self._compare(sender, view, round_)
+            case StaleView(view=view, round=round_):
+                if plausible(*view.order, round_):
+                    self._not_followed(sender, view, round_)
             case Join():
-                if room.leading and plausible(message.round):
-                    leader.wants_in(sender, message)
-                elif not room.inside and sender in room.connected:
-                    self._asking[sender] = message
+                if plausible(message.round):
+                    self._asked(sender, message)
             case Leave():
                 self._absent.add(sender)
                 self._gone(sender)
@@ -307,7 +376,7 @@ class RoundEngine:
                 leader.complaint(sender, message)
             case Plan() | Commit():
                 if sender == room.view.leader and (message.stamp.term, message.stamp.view) == room.view.order:
-                    self._heard = room.now
+                    self._heard = self._led_at = room.now
                     self._follow(message)
             case Beat():
                 self._take_beat(sender, message)
@@ -343,18 +412,22 @@ class RoundEngine:
             room.note("bad", f"{room.name(sender)} announced values that nobody can train with.", sender)
             return
         rival = view.term == room.view.term and view.leader != room.view.leader
-        if room.inside and (view.order < room.view.order or rival):
-            room.send(sender, StaleView(room.view))
+        if not self._may_lead(sender) or (room.inside and (view.order < room.view.order or rival)):
+            if room.inside:
+                room.send(sender, StaleView(room.view, room.round))
             return
         if sender != room.me:
             if room.leading:
+                self.machine.fire("ousted")
                 self.leader.ousted()
             if view.leader != room.view.leader:
                 room.note("info", f"{room.name(sender)} leads the rounds.", sender)
-            self._heard = room.now
+            self._heard = self._led_at = room.now
         entering = not room.inside
         room.enter(view)
-        self._out = None
+        if entering:
+            self.machine.fire("let in")
+        self._was_inside = True
         self._absent.clear()
         self._missing = 0
         if isinstance(message, TakeOver):
@@ -387,6 +460,7 @@ class RoundEngine:
             severity = "info" if room.round >= room.values.rounds else "care"
             room.note(severity, f"{room.name(room.view.leader)} led the rounds and is gone. I lead now.", peer)
             self._absent.clear()
+            self.machine.fire("took over")
             self.leader.take_over(able)
             self.leader.work()
 
@@ -410,37 +484,136 @@ class RoundEngine:
         """Leave the view that I am in, to be let into another."""
         if self.room.inside:
             self._out = self.room.now
-            self._asking.clear()
+            self._was_inside = True
+        self.machine.fire("out")
         self.leader.ousted()
         self.room.view = View()
         self.member.out()
 
-    def _found_anew(self) -> None:
-        """When those who were inside all wait to be let in by each other, the one with the newest weights lets them."""
+    def _asked(self, sender: PeerId, join: Join) -> None:
+        """Somebody wants in. Who asks is outside, even if it led me until now."""
         room = self.room
-        if self._out is None or room.now - self._out < room.policy.silent_s or not room.whole:
+        if sender in room.connected:
+            self._asking[sender] = (join, room.now)
+            self._views.pop(sender, None)
+        if room.leading:
+            self.leader.wants_in(sender, join)
+        elif room.inside and sender not in room.view.members:
+            if room.now - self._told.get(sender, float("-inf")) >= COMPARE_S:
+                self._told[sender] = room.now
+                room.send(sender, Hello(room.view, room.round))  # so that it knows whom most follow here
+        elif room.inside and sender == room.view.leader and room.now - self._led_at > 2 * room.policy.beat_s:
+            self._absent.add(sender)
+            self._gone(sender)
+
+    def _found_anew(self) -> None:
+        """When all wait to be let in by each other, the one with the newest weights lets them.
+
+        That is so at once when everybody asks, and after a while when nobody leads. Who was never inside leads only
+        when everybody asks: the host may just not have begun. But a host that was there and is gone is not waited for.
+        """
+        room = self.room
+        known = self._was_inside or self._heard_of
+        speaking = {peer for peer, at in self._spoken.items() if room.now - at < room.policy.silent_s}
+        never = set() if known else room.connected - set(self._spoken)
+        others = room.connected & speaking | never
+        asking = {peer: join for peer, (join, at) in self._asking.items() if room.now - at < LISTEN_S}
+        all_ask = bool(others) and all(peer in asking for peer in others)
+        led = any(room.now - at < 2 * COMPARE_S for at in self._views.values())
+        if led or not room.whole or not (all_ask or self._was_inside):
             return
+        waited = room.now - self._out
+        if waited < (LISTEN_S if all_ask and self._was_inside else room.policy.silent_s):
+            return
+        if known and waited > 2 * room.policy.silent_s:
+            asking.clear()  # the better one does not do it: it may still wait for somebody whom I know to be gone
         mine = (room.round, room.me)
-        if all((join.round, peer) < mine for peer, join in self._asking.items() if join.digest):
+        if all((join.round, peer) < mine for peer, join in asking.items() if join.digest):
             room.note("care", "Nobody leads the rounds any more. I lead now.", room.me)
-            self.leader.found()
-            self._out = None
+            self.machine.fire("founded")
+            self.leader.found(anew=True)
             room.tell(sorted(room.connected), Hello(room.view, room.round))
             self.leader.boundary()
 
-    def _compare(self, sender: PeerId, view: View, round_: int) -> None:
-        """Two views meet: the members of the lesser one join the greater one."""
+    def _may_lead(self, sender: PeerId) -> bool:
+        """Whether I may follow this one: it leads me, or whom I follow and all before it are gone, as far as I see.
+
+        While a view works, nobody can take it over, whatever terms it claims; least of all who is not in it.
+        """
         room = self.room
-        if not view.members or room.me in view.members:
-            return
         if not room.inside:
-            self._join(sender)
-        elif (
-            view.leader != room.view.leader
-            and sender not in room.view.members
-            and self._weight(view, round_) > self._weight(room.view, room.round)
-        ):
+            return self._most_follow(sender)
+        if sender == room.view.leader:
+            return True
+        if room.leading:
+            return not self.leader.supported(sender)
+        quiet = room.now - self._led_at
+        if sender not in room.view.members or quiet > room.policy.silent_s:
+            return quiet > room.policy.silent_s
+        before = room.view.members[: room.view.members.index(sender)]
+        return not any(
+            peer == room.me or (peer in room.connected and peer not in self._absent and
+                                not (peer == room.view.leader and quiet > LISTEN_S))
+            for peer in before
+        )
+
+    def _most_follow(self, sender: PeerId) -> bool:
+        """Whether no other leader has more followers among those that I have just heard from."""
+        room = self.room
+        votes = Counter(
+            leader for peer, (leader, at) in self._says.items()
+            if peer != sender and leader in room.connected and room.now - at < 3 * COMPARE_S
+        )
+        mine = votes.pop(sender, 0) + 1
+        return mine >= max(votes.values(), default=0)
+
+    def _not_followed(self, sender: PeerId, view: View, round_: int) -> None:
+        """What I said for my view was not followed: this one is followed instead."""
+        room = self.room
+        if not room.inside or view.leader == room.view.leader == room.me:
+            return
+        if room.leading:
+            self.leader.refused(sender)
+            if not self.leader.asking and not self._compare(sender, view, round_):
+                room.send(sender, Hello(room.view, room.round))
+        elif sender == room.view.leader and room.me not in view.members:
             self._change_sides(view, sender)
+
+    def _compare(self, sender: PeerId, view: View, round_: int) -> bool:
+        """Two views meet: the members of the lesser one join the greater one. True when I do.
+
+        Of a view that somebody claims only those count whom I have a link to and who are not with me.
+        """
+        room = self.room
+        if not view.members:
+            return False
+        if sender in room.connected:
+            self._says[sender] = (view.leader, room.now)
+        if sender == view.leader and sender in room.connected:
+            self._views[sender] = room.now
+            self._heard_of = True
+        if not room.inside:
+            self._out = max(self._out, room.now) if not self._was_inside else self._out
+            self._join(sender)
+            return False
+        if view.leader == room.view.leader:
+            return False
+        mine = self._with_me()
+        theirs = (room.connected & set(view.members)) - mine
+        if (len(theirs), round_, view.term, view.leader) <= (len(mine), room.round, room.view.term, room.view.leader):
+            return False
+        self._change_sides(view, sender)
+        return True
+
+    def _with_me(self) -> set[PeerId]:
+        """Members of my view, as far as I see that it works."""
+        room = self.room
+        if room.leading:
+            return {room.me, *self.leader.followers()}
+        quiet = room.now - self._led_at
+        if room.view.leader in room.connected and quiet < LISTEN_S:
+            return set(room.view.members)
+        return set(room.present()) if quiet < room.policy.silent_s else {room.me}
 
     def _change_sides(self, view: View, sender: PeerId) -> None:
         room = self.room
@@ -448,10 +621,6 @@ class RoundEngine:
             room.note("care", f"The room was split. I join the side of {room.name(view.leader)}.", view.leader)
         self._step_out()
         self._join(view.leader if view.leader in room.connected else sender)
-
-    @staticmethod
-    def _weight(view: View, round_: int) -> tuple[int, int, int, str]:
-        return (len(view.members), round_, view.term, view.leader)
 
     def _ask_in(self) -> None:
         for peer in sorted(self.room.connected):
@@ -465,22 +634,33 @@ class RoundEngine:
     def _serve(self, sender: PeerId, buckets: tuple[int, ...]) -> None:
         room = self.room
         for bucket in dict.fromkeys(buckets[:WINDOW]):  # nobody asks one source for more
-            if 0 <= bucket < room.buckets and room.versions[bucket] != NEVER:
+            if 0 <= bucket < room.buckets and room.versions[bucket] != NEVER and self._may_have(sender, bucket):
                 room.do(SendSnapshot(sender, room.versions[bucket], bucket))
+
+    def _may_have(self, peer: PeerId, bucket: int) -> bool:
+        """Who asks for the same again and again gets it less and less often: it may still be on its way."""
+        what = (peer, bucket, self.room.versions[bucket])
+        at, wait_s = self._served.pop(what, (float("-inf"), SERVED_S / 2))
+        enough = self.room.now - at >= wait_s
+        self._served[what] = (self.room.now, 2 * wait_s) if enough else (at, wait_s)
+        if len(self._served) > SERVED:
+            del self._served[next(iter(self._served))]
+        return enough
 
     def _take_beat(self, sender: PeerId, message: Beat) -> None:
         room = self.room
         if sender not in room.view.members:
             if room.leading:
-                room.send(sender, StaleView(room.view))  # it was counted out while it could not hear
+                room.send(sender, StaleView(room.view, room.round))  # it was counted out while it could not hear
             return
         if (message.term, message.view) != room.view.order:
             return
         if sender == room.view.leader:
-            self._heard = room.now
+            self._heard = self._led_at = room.now
             self._absent.discard(sender)
             self._leader_beat = message
             self._learn_who_is_whole(message.roster)
+            self._learn_whether_aside(message.roster)
         if room.leading:
             self.leader.beat(sender, message)
 
@@ -491,7 +671,7 @@ class RoundEngine:
         exchange = member.exchange
         mine = Beat(
             *room.view.order, room.round, member.phase,
-            exchange.moved if exchange else 0, exchange.lacking() if exchange else (),
+            exchange.moved if exchange else 0, exchange.blamed(room.now - SILENT_S) if exchange else (),
         )
         if not room.leading:
             room.send(room.view.leader, mine)
@@ -509,6 +689,13 @@ class RoundEngine:
 
     def _learn_who_is_whole(self, roster: tuple[Seat, ...]) -> None:
         self.room.whole_peers = frozenset(seat.peer for seat in roster if seat.phase not in ("", "syncing"))
+
+    def _learn_whether_aside(self, roster: tuple[Seat, ...]) -> None:
+        aside = any(seat.peer == self.room.me and seat.phase == ASIDE for seat in roster)
+        if aside and not self._aside:
+            self.room.note("care", "I was late and the others go on without me; I take part again when I am ready in "
+                                   "time.", self.room.me)
+        self._aside = aside
 
     def _keep_metrics(self, sender: PeerId, message: Metrics) -> None:
         newest = self.room.round + 1

@@ -26,6 +26,7 @@ class Exchange:
         self._reduced: set[int] = set()
         self.results: set[int] = set()
         self.moved = 0
+        self.heard: dict[PeerId, float] = {}  # when something of use came from whom
 
     @property
     def contributes(self) -> bool:
@@ -93,3 +94,16 @@ class Exchange:
             if bucket not in self.results and reducer != self.me:
                 absent.add(reducer)
         return tuple(sorted(absent))
+
+    def blamed(self, since: float) -> tuple[PeerId, ...]:
+        """Whom of `lacking` to blame when nothing moves: who did not contribute; else who did not reduce.
+
+        A reducer that waits for contributions itself cannot send results, so these say nothing while those are missing.
+        Who sent something after `since` is slow rather than silent, and is not blamed while somebody else is to blame.
+        """
+        own: set[PeerId] = set()
+        for bucket, here in self._here.items():
+            if bucket not in self._reduced:
+                own.update(set(self.contributors) - here)
+        silent = {peer for peer in own if self.heard.get(peer, since) <= since}
+        return tuple(sorted(silent or own)) or self.lacking()

@@ -12,6 +12,7 @@ from desktop.rounds.room import NEVER, Room
 
 WINDOW = 4  # buckets asked for at a time and source: enough to keep a link busy, little to lose
 PATIENCE_S = 5.0  # a source that sends nothing of use for so long is given up for another
+MOST_PATIENCE_S = 600.0  # for one that was given up before, or is known to be slow
 
 
 class Fetch:
@@ -21,6 +22,8 @@ class Fetch:
         self._room = room
         self._asked: dict[int, tuple[PeerId, float]] = {}
         self._moved: dict[PeerId, float] = {}  # when a source last sent something of use
+        self._patience: dict[PeerId, float] = {}  # asking a slow one again and again would only make it slower
+        self._given_up: dict[int, set[PeerId]] = {}  # whom I asked for a bucket before; it may still come
         self._checking = False
 
     @property
@@ -41,9 +44,12 @@ class Fetch:
         sources = self.sources()
         late = [
             b for b, (peer, since) in self._asked.items()
-            if peer not in sources or room.now - max(since, self._moved.get(peer, since)) > PATIENCE_S
+            if peer not in sources
+            or room.now - max(since, self._moved.get(peer, since)) > self._patience.get(peer, PATIENCE_S)
         ]
-        avoid = {self._asked.pop(bucket)[0] for bucket in late}
+        avoid = {self._give_up(bucket) for bucket in late}
+        for peer in avoid:
+            self._patience[peer] = min(MOST_PATIENCE_S, 2 * self._patience.get(peer, PATIENCE_S))
         missing = [b for b, version in enumerate(room.versions) if version < room.round and b not in self._asked]
         if not missing:
             if not self._asked and room.whole and not self._checking:
@@ -58,23 +64,33 @@ class Fetch:
                 self._asked.update({bucket: (peer, room.now) for bucket in share})
                 room.send(peer, SnapshotRequest(tuple(share)))
 
+    def _give_up(self, bucket: int) -> PeerId:
+        peer, _ = self._asked.pop(bucket)
+        self._given_up.setdefault(bucket, set()).add(peer)
+        return peer
+
     def arrived(self, sender: PeerId, message: SnapshotBucket, payload: object) -> None:
         """Take a bucket that I asked this sender for; others are dropped."""
         room = self._room
-        asked = self._asked.get(message.bucket)
-        if asked is None or asked[0] != sender:
+        peer, since = self._asked.get(message.bucket, ("", room.now))
+        late = sender in self._given_up.get(message.bucket, ()) and room.versions[message.bucket] < room.round
+        if sender != peer and not late:
             return
+        if sender == peer:
+            self._patience[sender] = min(MOST_PATIENCE_S, max(PATIENCE_S, 2 * (room.now - since)))
         if message.round > room.versions[message.bucket]:
             self._moved[sender] = room.now
             room.versions[message.bucket] = message.round
             room.do(Restore(message.bucket, sender, payload, message.round))
         if message.round >= room.round:  # else the sender is behind as well: ask again only after a while
-            del self._asked[message.bucket]
+            self._asked.pop(message.bucket, None)
+            self._given_up.pop(message.bucket, None)
             self.work()
 
     def again(self, bucket: int | None = None) -> None:
         """Forget one bucket (it could not be used) or all of them (the digest was wrong)."""
         self._checking = False
+        self._given_up.clear()
         for number in range(len(self._room.versions)) if bucket is None else (bucket,):
             self._room.versions[number] = NEVER
 

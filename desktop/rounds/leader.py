@@ -26,11 +26,16 @@ from desktop.rounds.messages import (
     Stamp,
     Standing,
     TakeOver,
+    Values,
     View,
 )
-from desktop.rounds.policy import Deadline
+from desktop.rounds.policy import Deadline, Patience, weights
 from desktop.rounds.room import Room
 
+ASIDE = "aside"  # what the roster says of a member that is not waited for
+NEVER_HEARD = float("-inf")
+LISTEN_S = 3.0  # who has said nothing for so long may be gone; it is not taken for lost yet
+MOST_STALLS = 3  # so often an exchange that stalls gets twice as long with its next attempt: links may be that slow
 REACH_S = 6.0  # how long a newcomer may take to get its links to all members before it is let in without them
 
 DUTIES = Table(
@@ -72,49 +77,121 @@ class Leader:
         self._room = room
         self._catch_up, self._go_back = catch_up, go_back
         self.machine = Machine(DUTIES)
-        self._deadline = Deadline(room.policy)
+        self._deadline = Deadline(room.policy)  # from the announcement until a member is ready
+        self._moving = Deadline(room.policy)  # from the plan until a member has everything
+        self._stalls = 0  # of the exchange in hand
         self._newcomers: dict[PeerId, tuple[float, Join]] = {}  # in order of arrival, with the time of the first asking
         self._admitted: dict[PeerId, float] = {}
         self._unsynced: set[PeerId] = set()
         self._ready: dict[PeerId, int] = {}
         self._applied: dict[PeerId, str] = {}
+        self._patience = Patience()
+        self._missing = 0  # members, by the last pause
         self._banned: set[PeerId] = set()  # for the round in hand only
+        self._disputes: set[frozenset[PeerId]] = set()  # two of whom one says that it cannot exchange with the other
+        self._fresh = False  # whether the round in hand was announced for the first time: its arrivals are measured
+        self._measured: Values | None = None  # the values of the rounds whose arrivals were measured
+        self._announced_at = 0.0
+        self._overtook: set[PeerId] = set()  # who said in this term that it is further than I
+        self._sure = False  # whether I committed a round in this term: from then on nobody can be ahead of me
         self._stands: dict[PeerId, Standing] = {}
         self._beats: dict[PeerId, Beat] = {}
-        self._heard: dict[PeerId, float] = {}
+        self._heard: dict[PeerId, float] = {}  # when each was heard, not counting time that I slept since
+        self._beat_at: dict[PeerId, float] = {}  # when its last beat came
         self._view_since = 0.0
         self._moved: dict[PeerId, tuple[int, float]] = {}  # per member: buckets moved, and when that last grew
+        self._half_s = 0.0  # after so many seconds of the exchange half of all had everything, 0 before that
         self._gone: set[PeerId] = set()  # left or lost since the last boundary
         self._shares: tuple[Share, ...] = ()
+        self._wanted: Values | None = None  # from the next announcement on
         self._serial = 0
         self._stamp = Stamp(0, 0, 0)
         self._since = 0.0
         self._limit = self._deadline.seconds  # of the round in hand: fixed at its start, not by its own fastest member
-        self._asked_since = 0.0
+        self._asked_since = self._asked_at = 0.0
+        self._refused: set[PeerId] = set()  # members that follow somebody else, by what they answered to my taking over
 
     # -- who is in --
 
-    def found(self) -> None:
-        """The first member of a room founds its first view; or one founds it anew."""
+    def found(self, *, anew: bool = False) -> None:
+        """The first member of a room founds its first view; or one founds it anew, in a term of its own."""
         room = self._room
-        room.enter(View(next_term(room.newest_term, room.me) if room.newest_term else 1, 1, (room.me,)))
+        room.enter(View(next_term(room.newest_term, room.me) if anew else 1, 1, (room.me,)))
+        self._view_since = room.now
         self.machine.fire("founded")
+        self._sure = False
 
     def take_over(self, members: tuple[PeerId, ...]) -> None:
         """The members before me are lost: ask the rest where they stand."""
         room = self._room
         room.enter(View(next_term(room.newest_term, room.me), room.view.number + 1, members))
         self.machine.fire("took over")
-        self._stands = {room.me: Standing(room.view.term, room.round, room.digest, room.whole)}
         self._forget_round()
         self._newcomers.clear()
         self._gone.clear()
-        self._asked_since = self._view_since = room.now
+        self._sure = False
+        self._overtook.clear()
+        self._view_since = room.now
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask all where they stand."""
+        room = self._room
+        self._stands = {room.me: Standing(room.view.term, room.round, room.digest, room.whole)}
+        self._refused.clear()
+        self._asked_since = self._asked_at = room.now
         room.tell(room.view.members, TakeOver(room.view))
+
+    def followers(self) -> set[PeerId]:
+        """Members that follow me, as far as I have just heard; while I take over, all that did not refuse."""
+        room = self._room
+        if self.machine.state == "asking":
+            return set(self._here()) - self._refused - {room.me}
+        since = {peer: self._beat_at[peer] for peer, beat in self._beats.items() if beat.term == room.view.term}
+        return {
+            peer for peer in self._here()
+            if room.now - max(since.get(peer, NEVER_HEARD), self._admitted.get(peer, NEVER_HEARD)) < LISTEN_S
+        }
+
+    def supported(self, without: PeerId) -> bool:
+        """Whether at least half of the members, without this one and me, follow me."""
+        others = set(self._room.view.members) - {self._room.me, without}
+        return bool(others) and 2 * len(others & self.followers()) >= len(others)
+
+    def slept(self, seconds: float) -> None:
+        """I heard nothing for so long because I slept."""
+        for peer in self._heard:
+            self._heard[peer] += seconds
+        for peer, (done, at) in self._moved.items():
+            self._moved[peer] = (done, at + seconds)
+        self._since += seconds
+        self._announced_at += seconds
+        self._view_since += seconds
+        self._asked_since += seconds
+
+    def refused(self, peer: PeerId) -> None:
+        """A member follows somebody else and does not want me to lead; it may change its mind while I ask."""
+        if peer in self._here():
+            self._refused.add(peer)
+
+    @property
+    def asking(self) -> bool:
+        """Whether I have taken over and ask where the others stand."""
+        return self.machine.state == "asking"
+
+    @property
+    def unwanted(self) -> bool:
+        """Whether I wanted to take over, and most others follow somebody else."""
+        others = len(self._here()) - 1
+        waited = self._room.now - self._asked_since >= self._room.policy.silent_s / 2
+        return self.machine.state == "asking" and waited and len(self._refused) * 2 > others > 0
 
     def ousted(self) -> None:
         """Somebody else leads now."""
         self.machine.fire("ousted")
+        if self._wanted is not None:
+            self._wanted = None
+            self._room.note("care", "Somebody else leads the rounds: the room goes on training as before.")
         self._newcomers.clear()
         self._unsynced.clear()
         self._forget_round()
@@ -123,7 +200,7 @@ class Leader:
         """A newcomer is let in at the next boundary; a member that asks again has missed something."""
         now = self._room.now
         if peer in self._here():
-            if now - self._admitted.get(peer, 0.0) < REACH_S:
+            if now - self._admitted.get(peer, NEVER_HEARD) < REACH_S:
                 return  # sent before it knew that it is in
             self.left(peer)
         since, _ = self._newcomers.get(peer, (now, message))
@@ -148,9 +225,14 @@ class Leader:
         (self._unsynced.discard if message.synced else self._unsynced.add)(peer)
         if self.machine.state == "asking":
             self._stands[peer] = message
-        elif message.synced and message.round > self._room.round and self.machine.fire("overtaken"):
-            # It committed a round that I announce once more: learn of it as after a take-over.
-            self._stands = {room_member: message for room_member in self._here()}
+            self._refused.discard(peer)
+        elif (
+            message.synced and message.round > self._room.round and not self._sure and peer not in self._overtook
+            and self.machine.fire("overtaken")
+        ):
+            self._overtook.add(peer)  # each can say so once: it may not be true
+            self._ask()  # it committed a round that I announce once more: learn of it as after a take-over
+            self._stands[peer] = message
         self.work()
 
     def left(self, peer: PeerId) -> None:
@@ -177,6 +259,10 @@ class Leader:
         else:
             self.work()
 
+    def present_members(self) -> tuple[PeerId, ...]:
+        """Members whose answers count now."""
+        return self._able()
+
     def _here(self) -> tuple[PeerId, ...]:
         return tuple(peer for peer in self._room.present() if peer not in self._gone)
 
@@ -185,6 +271,7 @@ class Leader:
     def boundary(self) -> None:
         """Between two rounds: take newcomers in, the lost out, and announce the next round if enough are here."""
         room = self._room
+        self._patience.release(room.now)
         here, admitted = self._here(), self._admissible()
         joins = [self._newcomers[peer][1] for peer in admitted]
         if not any(peer not in self._unsynced for peer in here) and any(join.digest for join in joins):
@@ -204,20 +291,53 @@ class Leader:
         self._forget_round()
         over = room.round >= room.values.rounds
         needed = room.policy.min_members if room.begun else room.policy.start_members
-        missing = max(0, needed - len(members))
-        if over or missing:
+        self._missing = 0 if over else max(0, needed - sum(not self._patience.aside(peer) for peer in members))
+        if over or self._missing:
             if over:
                 self.machine.fire("over")
-            pause = Pause(room.view, self._serial, room.round, room.digest, 0 if over else missing)
+            pause = Pause(room.view, self._serial, room.round, room.digest, self._missing)
             for peer in members:
                 room.send(peer, pause)
             return
+        self._change_values()
         self.machine.fire("enough")
+        self._announce()
+
+    def _announce(self) -> None:
+        room = self._room
+        if self._measured != room.values:  # other values: what was measured says nothing of this round
+            self._measured = room.values
+            self._deadline.forget()
+            self._moving.forget()
+        self._fresh = self._stamp.round != room.round + 1
         self._stamp = Stamp(room.round + 1, *room.view.order)
         self._since, self._limit = room.now, self._deadline.seconds
+        if self._fresh:
+            self._announced_at = room.now
         announce = Announce(room.view, self._serial, room.round + 1, room.digest, room.values)
-        for peer in members:
+        for peer in room.view.members:
             room.send(peer, announce)
+
+    def change(self, values: Values) -> str:
+        """Train with these values from the next round on; "", or the reason why that cannot be."""
+        room = self._room
+        in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+        if not values.sound:
+            return "nobody can train with these values"
+        if in_hand >= room.values.rounds:
+            return "the last round is done" if in_hand == room.round else "the last round is under way"
+        if values.rounds <= in_hand:
+            state = "done" if in_hand == room.round else "under way"
+            return f"round {in_hand} is {state}, so there must be more rounds"
+        self._wanted = values
+        return ""
+
+    def _change_values(self) -> None:
+        room, wanted = self._room, self._wanted
+        self._wanted = None
+        if wanted is not None and wanted.rounds > room.round and (changes := room.values.changes(wanted)):
+            room.values = wanted
+            room.note("info", f"From round {room.round + 1} on: {changes}.", room.me)
 
     def _adopt(self, join: Join) -> None:
         """Nobody here holds the room's weights any more, but a newcomer holds some: go on from those."""
@@ -227,16 +347,35 @@ class Leader:
 
     def ready(self, peer: PeerId, message: Ready) -> None:
         """A member has trained on `samples` samples; 0 says that its work cannot be used."""
-        if self.machine.state != "collecting" or message.stamp != self._stamp or peer not in self._here():
+        if peer not in self._here():
             return
-        self._unsynced.discard(peer)
-        if message.samples <= 0:
-            self._banned.add(peer)  # it has nothing that could be used, but needs the results like everyone
-            self.work()
-        elif peer not in self._ready:
-            self._ready[peer] = message.samples
-            self._deadline.arrived(self._room.now - self._since)
-            self.work()
+        if self.machine.state == "gathering":
+            self._ready_after_all(peer, message)
+        elif self.machine.state == "collecting" and message.stamp == self._stamp:
+            self._unsynced.discard(peer)
+            if message.samples <= 0:
+                self._banned.add(peer)  # it has nothing that could be used, but needs the results like everyone
+                self.work()
+            elif peer not in self._ready and self._patience.came(peer):
+                self._count_ready(peer, message.samples)
+
+    def _ready_after_all(self, peer: PeerId, message: Ready) -> None:
+        """The round pauses for want of members, and one that was set aside for being late is ready now."""
+        stamp = message.stamp
+        current = (stamp.round, stamp.term) == (self._room.round + 1, self._room.view.term)
+        waited_for = bool(self._missing) and self._patience.aside(peer)
+        if current and message.samples > 0 and waited_for and self._patience.came(peer):
+            self._deadline.arrived(self._room.now - self._announced_at)
+            self.boundary()
+
+    def _count_ready(self, peer: PeerId, samples: int) -> None:
+        seconds = self._room.now - self._since
+        if not self._ready:
+            self._limit = self._deadline.after_first(seconds, self._limit)
+        if self._fresh:
+            self._deadline.arrived(seconds)
+        self._ready[peer] = samples
+        self.work()
 
     def awaited(self) -> tuple[PeerId, ...]:
         """Members whose answer is missing now, in order of standing."""
@@ -247,10 +386,14 @@ class Leader:
             return tuple(peer for peer in self._able() if peer not in self._applied)
         if state == "asking":
             return tuple(peer for peer in self._room.present() if peer not in self._stands)
+        if state == "gathering" and self._missing:
+            return tuple(peer for peer in self._here() if self._patience.aside(peer))
         return ()
 
     def _able(self) -> tuple[PeerId, ...]:
-        return tuple(peer for peer in self._here() if peer not in self._unsynced and peer not in self._banned)
+        """Members that are waited for."""
+        out = self._unsynced | self._banned
+        return tuple(peer for peer in self._here() if peer not in out and not self._patience.aside(peer))
 
     @property
     def quorum(self) -> int:
@@ -263,6 +406,16 @@ class Leader:
         return max(0.0, self._since + self._limit - self._room.now)
 
     @property
+    def overdue_s(self) -> float:
+        """Seconds for which somebody has waited longer than it should; 0 while all is well or things still move."""
+        since = self._since
+        if self.machine.state == "exchanging":
+            since = max([since, *(self._moved.get(peer, (0, since))[1] for peer in self.awaited())])
+        elif self.machine.state != "collecting" or not self._ready:
+            return 0.0
+        return max(0.0, self._room.now - since - self._limit)
+
+    @property
     def deadline_s(self) -> float:
         """The deadline in force."""
         return self._limit
@@ -273,30 +426,52 @@ class Leader:
         state = self.machine.state
         if state == "asking":
             self._resume()
-        elif state == "collecting":
-            able = self._able()
-            if not able and self._admissible():  # nobody here has the weights, but a newcomer may
-                self.machine.fire("too few")
+        elif state == "gathering":
+            if self._missing and any(peer in self._here() for peer in self._patience.due(self._room.now)):
                 self.boundary()
-                return
-            late = self.left_s == 0.0
-            all_in = all(peer in self._ready for peer in able) and bool(self._ready or self._banned)
-            if all_in or (late and len(self._ready) >= self.quorum):
-                for peer in self.awaited():
-                    self._room.note("care", f"Round {self._stamp.round} goes on without {self._room.name(peer)}.", peer)
-                self._plan(tuple(peer for peer in able if peer in self._ready))
+        elif state == "collecting":
+            self._collect()
         elif state == "exchanging":
             if self._all_applied():
                 self._commit()
-            elif self._stalled():
-                self._ban_the_stalled()
+            elif late := self._stalled():
+                self._go_on_without(late)
+
+    def _collect(self) -> None:
+        able = self._able()
+        if not able and self._admissible():  # nobody here has the weights, but a newcomer may
+            self.machine.fire("too few")
+            self.boundary()
+            return
+        late = self.left_s == 0.0 and bool(self._ready)  # while nobody is ready, nobody is held up
+        all_in = all(peer in self._ready for peer in able) and bool(self._ready or self._banned)
+        if not all_in and not late:
+            return
+        enough = all_in or len(self._ready) >= self.quorum
+        for peer in self.awaited():
+            self._room.note("care", f"Round {self._stamp.round} goes on without {self._room.name(peer)}.", peer)
+            self._missed(peer, late=True, at_once=not enough)
+        counted = sum(not self._patience.aside(peer) for peer in self._here())
+        if not enough and counted < self._room.policy.min_members:
+            self.machine.fire("too few")
+            self.boundary()
+        else:
+            self._plan(tuple(peer for peer in able if peer in self._ready))
+
+    def _missed(self, peer: PeerId, *, late: bool, at_once: bool = False) -> None:
+        """A member let a deadline pass: when that comes again and again, nobody waits for it any more."""
+        room = self._room
+        if self._patience.missed(peer, room.now, self._limit, late=late, at_once=at_once):
+            why = "was not ready" if late else "sent nothing of use"
+            room.note("care", f"{room.name(peer)} {why} within {self._limit:.0f} s and is set aside; it takes part "
+                              "again when it is ready in time.", peer)
 
     def _miss_the_silent(self) -> None:
         """A member whose link is up but who says nothing (a stopped process, a hung trainer) is counted out."""
         room = self._room
         for peer in self._here():
-            heard = max(self._heard.get(peer, 0.0), self._view_since)
-            if peer != room.me and room.now - heard > room.policy.silent_s:
+            heard = max(self._heard.get(peer, NEVER_HEARD), self._view_since)
+            if peer != room.me and room.now - heard >= room.policy.silent_s:
                 room.note("care", f"{room.name(peer)} has said nothing for {room.policy.silent_s:.0f} s.", peer)
                 self.left(peer)
 
@@ -306,15 +481,23 @@ class Leader:
             self.machine.fire("too few")
             self.boundary()
             return
-        total = sum(self._ready[peer] for peer in contributors)
-        self._shares = tuple(Share(peer, self._ready[peer] / total) for peer in contributors)
+        counted = weights({peer: self._ready[peer] for peer in contributors}, room.values.most_samples)
+        for peer in contributors:
+            if counted[peer] < self._ready[peer]:
+                room.note("bad", f"{room.name(peer)} says that it trained on {self._ready[peer]} samples; "
+                                 f"{counted[peer]} are counted.", peer)
+        weighed = {peer: room.values.weight(counted[peer]) for peer in contributors}
+        total = sum(weighed.values())
+        self._shares = tuple(Share(peer, weight / total) for peer, weight in weighed.items())
         turn = self._stamp.round
-        reducers = tuple(contributors[(bucket + turn) % len(contributors)] for bucket in range(room.buckets))
+        able = [peer for peer in contributors if not self._disputed(peer)] or list(contributors)
+        reducers = tuple(able[(bucket + turn) % len(able)] for bucket in range(room.buckets))
         self._applied.clear()
         self._moved.clear()
-        self._since = room.now
+        self._since, self._half_s = room.now, 0.0
+        self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
-        plan = Plan(self._stamp, self._shares, reducers, room.values.precision)
+        plan = Plan(self._stamp, self._shares, reducers, room.values.precision, room.values.outer)
         for peer in room.present():
             room.send(peer, plan)
 
@@ -325,47 +508,132 @@ class Leader:
         self._plan(tuple(peer for peer in self._able() if peer in self._ready))
 
     def complaint(self, sender: PeerId, message: Complaint) -> None:
-        """A member cannot exchange with another one: go on without the latter in this round."""
-        current = self.machine.state == "exchanging" and message.stamp == self._stamp
-        if current and sender in self._here() and message.peer in self._here():
-            self._ban(message.peer, f"{self._room.name(message.peer)}: {message.why}")
+        """A member cannot exchange with another one.
+
+        What I see myself is believed, and so is what a member says of itself. Of two others either may be lying, or the
+        link between them be broken: from then on in this round neither reduces, so they need each other no more. Who
+        is in two such disputes, or says it of me, is left out of the round.
+        """
+        me, peer = self._room.me, message.peer
+        here = self._able()
+        if self.machine.state != "exchanging" or message.stamp != self._stamp or sender not in here or peer not in here:
+            return
+        if sender in (me, peer):
+            self._ban(peer, f"{self._room.name(peer)}: {message.why}")
+        elif peer == me:
+            self._ban(sender, f"{self._room.name(sender)}: {message.why}")
+        else:
+            self._dispute(sender, peer, message.why)
+
+    def _dispute(self, sender: PeerId, peer: PeerId, why: str) -> None:
+        if frozenset((sender, peer)) in self._disputes:
+            return
+        self._disputes.add(frozenset((sender, peer)))
+        names = f"{self._room.name(sender)} and {self._room.name(peer)} cannot exchange: {why}"
+        worst = max((peer, sender), key=self._disputed)
+        contributors = [share.peer for share in self._shares]
+        if self._disputed(worst) > 1:
+            self._ban(worst, names)
+        elif all(self._disputed(one) for one in contributors):
+            self._ban(sender, names)  # nobody would be left to reduce
+        else:
+            self._replan(names)
+
+    def _disputed(self, peer: PeerId) -> int:
+        return sum(peer in pair for pair in self._disputes)
 
     def _ban(self, peer: PeerId, why: str) -> None:
+        self._leave_out(peer)
+        self._replan(why)
+
+    def _leave_out(self, peer: PeerId) -> None:
+        """It has no part in the round in hand any more."""
         self._banned.add(peer)
         self._ready.pop(peer, None)
-        self._replan(why)
+        self._disputes = {pair for pair in self._disputes if peer not in pair}
+        self._missed(peer, late=False)
 
     def beat(self, peer: PeerId, message: Beat) -> None:
         """What a member does, and how many buckets it has moved."""
         self._beats[peer] = message
-        self._heard[peer] = self._room.now
+        self._heard[peer] = self._beat_at[peer] = self._room.now
         done, _ = self._moved.get(peer, (-1, 0.0))
-        if message.round == self._room.round and message.done > done:
+        most = self._room.buckets * (len(self._shares) + 1)  # all contributions and all results
+        if message.round == self._room.round and done < message.done <= most:
             self._moved[peer] = (message.done, self._room.now)
 
     def _stalled(self) -> tuple[PeerId, ...]:
-        """Awaited members that moved no bucket for a whole deadline; a transfer that still moves is never late."""
-        room, limit = self._room, self._limit
-        if room.now - self._since < limit:
-            return ()
-        return tuple(peer for peer in self.awaited() if room.now - self._moved.get(peer, (0, self._since))[1] >= limit)
+        """Awaited members that moved no bucket for a whole deadline; a transfer that still moves is never late.
 
-    def _ban_the_stalled(self) -> None:
-        stalled = self._stalled()
-        named = Counter(
-            peer for member in stalled if member in self._beats
-            for peer in self._beats[member].lacking if peer in self._here() and peer != self._room.me
-        )
-        guilty = named.most_common(1)[0][0] if named else next((p for p in stalled if p != self._room.me), "")
+        But when half of the room has everything, the others get no more than as long again and a deadline: what they
+        wait for exists, and they can fetch it later.
+        """
+        room, limit = self._room, self._limit
+        taken = room.now - self._since
+        if taken < limit:
+            return ()
+        if self._half_s and taken >= 2 * self._half_s + limit:
+            return self.awaited()
+        return self._idle(limit)
+
+    def _idle(self, seconds: float) -> tuple[PeerId, ...]:
+        since = self._room.now - seconds
+        return tuple(peer for peer in self.awaited() if self._moved.get(peer, (0, self._since))[1] <= since)
+
+    @property
+    def _half_applied(self) -> bool:
+        able, me = self._able(), self._room.me
+        return 2 * len(self._applied) >= len(able) and (me in self._applied or me not in able)
+
+    def _go_on_without(self, stalled: tuple[PeerId, ...]) -> None:
+        """Nothing moves any more. When half of the room and I have everything, the rest is left behind and fetches it.
+
+        Else the exchange begins anew without whom I miss something from, or most do. One member's word is not enough
+        for that: see `complaint`.
+        """
+        me = self._room.me
+        able = self._able()
+        if self._applied and self._half_applied:
+            for peer in stalled:
+                self._room.note("care", f"{self._room.name(peer)} did not get all results in time.", peer)
+                self._leave_out(peer)
+            self.work()
+            return
+        why = f"did not move for {self._limit:.0f} s"
+        blames = {
+            peer: {other for other in self._beats[peer].lacking if other in able and other != peer}
+            for peer in {me, *self._idle(self._limit / 2)} if peer in self._beats and peer not in self._applied
+        }
+        votes = Counter(other for others in blames.values() for other in others)
+        mine = blames.get(me, set())
+        self._stalls += 1
+        if mine:
+            del votes[me]  # what I miss from others, I cannot send on: that is not my fault
+        guilty = [peer for peer, count in votes.items() if count > len(blames) / 2 and (count > 1 or peer in mine)]
+        if not guilty and mine:
+            guilty = [max(sorted(mine), key=votes.__getitem__)]
+        accusers = [peer for peer in stalled if peer != me]
         if guilty:
-            self._ban(guilty, f"{self._room.name(guilty)} did not move for {self._limit:.0f} s")
+            self._ban_all(guilty, why)
+        elif accusers and (named := sorted(blames.get(accusers[0], set()) - {me})):
+            self._dispute(accusers[0], named[0], why)
+        elif accusers:
+            self._ban_all(accusers[:1], why)
         else:
             self._since = self._room.now
+
+    def _ban_all(self, guilty: list[PeerId], why: str) -> None:
+        for peer in guilty:
+            self._leave_out(peer)
+        self._replan(f"{' and '.join(self._room.name(peer) for peer in guilty)} {why}")
 
     def applied(self, peer: PeerId, message: Applied) -> None:
         """A member holds all results."""
         if self.machine.state == "exchanging" and message.stamp == self._stamp and peer in self._here():
             self._applied[peer] = message.digest
+            self._moving.arrived(self._room.now - self._since)
+            if not self._half_s and self._half_applied:
+                self._half_s = self._room.now - self._since
             self.work()
 
     def _all_applied(self) -> bool:
@@ -375,11 +643,13 @@ class Leader:
     def _commit(self) -> None:
         room = self._room
         counted = Counter(self._applied.values())
-        most = max(counted.values())
-        mine = self._applied.get(room.me, "")
-        digest = mine if counted.get(mine) == most else min(d for d, times in counted.items() if times == most)
+        # What I have counts, if I have everything; else what most have. Who has something else fetches it.
+        digest = self._applied.get(room.me) or min(counted, key=lambda digest: (-counted[digest], digest))
         commit = Commit(self._stamp, digest)
         self.machine.fire("agreed")  # the boundary comes when I, as a member, have committed
+        self._sure = True
+        for share in self._shares:
+            self._patience.contributed(share.peer)
         for peer in room.present():
             room.send(peer, commit)
 
@@ -390,9 +660,13 @@ class Leader:
 
     def _resume(self) -> None:
         """After a take-over: the highest committed round whose weights somebody holds counts; go on from there."""
-        if self.awaited() and self._room.now - self._asked_since < self._room.policy.silent_s:
+        room = self._room
+        if self.awaited() and room.now - self._asked_since < room.policy.silent_s:
+            if room.now - self._asked_at >= LISTEN_S / 3:  # who heard the lost leader later did not agree at first
+                self._asked_at = room.now
+                room.tell(self.awaited(), TakeOver(room.view))
             return
-        best = max(self._stands.values(), key=lambda standing: (standing.synced, standing.round))
+        best = self._furthest()
         self.machine.fire("all stand")
         if best.round > self._room.round:
             self._catch_up(best.round, best.digest)
@@ -402,19 +676,33 @@ class Leader:
             self._unsynced.add(self._room.me)
         self.boundary()
 
+    def _furthest(self) -> Standing:
+        """The best standing that can be: a commit that only some know of is one round further than where most stand.
+
+        So fewer than half cannot invent rounds.
+        """
+        stands = list(self._stands.values())
+        rounds = sorted((standing.round for standing in stands), reverse=True)
+        believed = rounds[(len(rounds) - 1) // 2] + (len(rounds) > 2)
+        possible = [standing for standing in stands if standing.round <= max(believed, self._room.round + 1)]
+        return max(possible, key=lambda standing: (standing.synced, standing.round))
+
     def roster(self, my_phase: str) -> tuple[Seat, ...]:
         """What each member does, as far as I was told."""
         return tuple(self._seat(peer, my_phase) for peer in self._here())
 
     def _seat(self, peer: PeerId, my_phase: str) -> Seat:
-        if peer == self._room.me:
-            return Seat(peer, my_phase, self._room.round)
         beat = self._beats.get(peer)
-        return Seat(peer, beat.phase if beat else "", beat.round if beat else 0)
+        phase, round_ = (beat.phase, beat.round) if beat else ("", 0)
+        if peer == self._room.me:
+            phase, round_ = my_phase, self._room.round
+        return Seat(peer, ASIDE if self._patience.aside(peer) and phase not in ("", "syncing") else phase, round_)
 
     def _forget_round(self) -> None:
         self._ready.clear()
         self._applied.clear()
         self._banned.clear()
+        self._disputes.clear()
+        self._stalls = 0
         self._moved.clear()
         self._shares = ()

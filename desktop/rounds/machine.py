@@ -22,6 +22,13 @@ class Table:
         )
 
 
+    def mermaid(self) -> str:
+        """The same as a picture that GitHub and many editors draw; see `states.md`."""
+        lines = ["stateDiagram-v2", f"    [*] --> {self.start}"]
+        lines += [f"    {state} --> {target}: {word}" for (state, word), target in self.transitions.items()]
+        return "\n".join(lines)
+
+
 def every(states: Iterable[str], word: str, target: str) -> dict[tuple[str, str], str]:
     """The same input with the same target in several states."""
     return {(state, word): target for state in states}

@@ -83,6 +83,9 @@ class Member:
     def announced(self, message: Announce) -> None:
         """The leader names the round to train."""
         room = self._room
+        changes = room.values.changes(message.values)
+        if room.begun and changes:
+            room.note("info", f"From round {message.round} on: {changes}.", room.view.leader)
         room.begun = True
         self._last = message
         if room.round >= message.round:
@@ -200,7 +203,10 @@ class Member:
             if not why:
                 self._room.do(KeepResult(message.stamp, message.bucket, sender, payload))
                 self._check_complete()
-        if why:
+        if not why:
+            if self.exchange:
+                self.exchange.heard[sender] = self._room.now
+        else:
             self._room.note("care", f"Dropped a message of {self._room.name(sender)}: {why}.", sender)
 
     def _keep_early(self, sender: PeerId, message: Contribution | Result, payload: object) -> None:
@@ -253,6 +259,7 @@ class Member:
         for bucket in usable:
             room.versions[bucket] = round_
         differs = bool(self._digest) and self._digest != digest
+        checked = self._digest == digest and was_whole  # else what came from others may not be what the room has
         room.round, room.digest = round_, digest
         room.do(ApplyResults(round_, tuple(usable)))
         if self.phase == "training":
@@ -263,7 +270,7 @@ class Member:
         if differs:
             room.note("care", f"My weights differed after round {round_}; they are fetched anew.", room.me)
             self.fetch.again()
-        if not room.whole or self.phase == "syncing":
+        if not room.whole or not checked or self.phase == "syncing":
             self.behind(told=was_whole and self.phase != "syncing")
             return
         self.machine.fire("committed")

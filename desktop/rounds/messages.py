@@ -7,10 +7,13 @@ attempt than its own. Version, sender and schema digest travel in the envelope a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 
 PeerId = str
-PRECISIONS = ("f32", "f16")  # in which updates travel
+PRECISIONS = ("f32", "f16", "int8")  # in which updates travel
+OUTER = ("none", "momentum", "nesterov")  # what is done to the mean of the updates before it is applied
+WEIGHTINGS = ("samples", "equal")  # what a member's update weighs: the samples it was made of, or as much as any other
+MOST_STEPS = 100_000_000  # of one round: more than an epoch of anything that fits into a computer
 LARGEST = 2**62  # of a round, a term or a number of a view: what is larger is refused, so that one more still fits
 
 
@@ -47,20 +50,75 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
+class Outer:
+    """The outer optimiser: a step of SGD on the mean of all updates, once a round.
+
+    "none" takes the mean as it is, whatever the other two say. The defaults are DiLoCo's (Douillard et al. 2023).
+    """
+
+    kind: str = "none"
+    lr: float = 0.7
+    momentum: float = 0.9
+
+    @property
+    def sound(self) -> bool:
+        """Whether one can take steps with it."""
+        numbers = isfinite(self.lr) and self.lr > 0 and 0 <= self.momentum < 1
+        return self.kind in OUTER and numbers
+
+
+@dataclass(frozen=True, slots=True)
 class Values:
-    """What the leader decides for all; changes count from the next announcement on."""
+    """What the leader decides for all; changes count from the next announcement on.
+
+    `local_epochs` above 0 counts local steps by passes through a member's own data, and `local_steps` is not used then.
+    """
 
     rounds: int = 12
     local_steps: int = 20
     precision: str = "f32"
     batch: int = 32
     lr: float = 0.001
+    local_epochs: float = 0.0
+    weighting: str = "samples"
+    outer: Outer = Outer()
 
     @property
     def sound(self) -> bool:
         """Whether one can train with them."""
-        counts = 0 <= self.rounds <= LARGEST and self.local_steps >= 1 and self.batch >= 1
-        return counts and self.precision in PRECISIONS and isfinite(self.lr) and self.lr > 0
+        counts = 0 <= self.rounds <= LARGEST and 1 <= self.local_steps <= MOST_STEPS and 1 <= self.batch <= LARGEST
+        reals = isfinite(self.lr) and self.lr > 0 and isfinite(self.local_epochs) and self.local_epochs >= 0
+        words = self.precision in PRECISIONS and self.weighting in WEIGHTINGS
+        return counts and reals and words and self.outer.sound
+
+    def steps(self, samples: int) -> int:
+        """Local steps of a round for a member with so many training samples."""
+        if not self.local_epochs:
+            return self.local_steps
+        return min(MOST_STEPS, max(1, ceil(self.local_epochs * samples / min(self.batch, max(1, samples)))))
+
+    @property
+    def most_samples(self) -> int:
+        """Samples that a member can have trained on in a round; 0 where that depends on its data."""
+        return 0 if self.local_epochs else self.local_steps * self.batch
+
+    def weight(self, samples: int) -> int:
+        """What an update made of so many samples weighs, compared with others."""
+        return samples if self.weighting == "samples" else 1
+
+    def changes(self, new: Values) -> str:
+        """What is different in `new`, in words; "" for nothing."""
+        parts = []
+        if (self.local_steps, self.local_epochs) != (new.local_steps, new.local_epochs):
+            parts.append(f"{new.local_epochs:g} local epochs" if new.local_epochs else f"{new.local_steps} local steps")
+        if self.outer != new.outer:
+            numbers = "" if new.outer.kind == "none" else f" {new.outer.lr:g}, {new.outer.momentum:g}"
+            parts.append(f"outer optimiser {new.outer.kind}{numbers}")
+        if self.weighting != new.weighting:
+            parts.append("members weigh alike" if new.weighting == "equal" else "members weigh by samples")
+        named = (("precision", "precision"), ("batch", "batch"), ("lr", "learning rate"), ("rounds", "rounds"))
+        parts += [f"{name} {getattr(new, key)}" for key, name in named if getattr(self, key) != getattr(new, key)]
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +170,10 @@ class Standing(RoundMessage):
 
 @dataclass(frozen=True, slots=True)
 class StaleView(RoundMessage):
-    """You speak for a view that has been replaced by this one."""
+    """You speak for a view that I do not follow: this one is mine, and `round` the last that I know it committed."""
 
     view: View
+    round: int = 0
 
 
 # -- a round ----------------------------------------------------------------------------------------
@@ -166,13 +225,14 @@ class Plan(RoundMessage):
     shares: tuple[Share, ...]
     reducers: tuple[PeerId, ...]
     precision: str
+    outer: Outer = Outer()
 
     @property
     def sound(self) -> bool:
         """Whether it can be carried out: nobody contributes twice, and every weight is a number."""
         peers = {share.peer for share in self.shares}
         weights = all(isfinite(share.weight) and share.weight >= 0 for share in self.shares)
-        return len(peers) == len(self.shares) > 0 and weights and self.precision in PRECISIONS
+        return len(peers) == len(self.shares) > 0 and weights and self.precision in PRECISIONS and self.outer.sound
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,9 @@ from desktop.rounds.messages import PeerId, RoundMessage, Values, View
 from desktop.rounds.policy import RoomPolicy
 
 NEVER = -1  # version of a bucket that has not been received
+MOST_NOTES = 30  # about one peer in NOTES_S: what it says must not fill the log
+NOTES_S = 60.0
+MOST_TEXT = 300  # characters of a note: parts of it may be a peer's own words
 
 
 @dataclass
@@ -31,6 +35,7 @@ class Room:
     whole_peers: frozenset[PeerId] = frozenset()  # members whose weights are whole, by the leader's last roster
     names: dict[PeerId, str] = field(default_factory=dict)
     newest_term: int = 0  # of all views that I was in
+    _noted: dict[PeerId, deque[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values = self.policy.values
@@ -74,8 +79,13 @@ class Room:
                 self.send(peer, message)
 
     def note(self, severity: str, text: str, peer: PeerId = "") -> None:
-        """Tell the person."""
-        self.outbox.append(Note(severity, text, peer))
+        """Tell the person; what is said too often about one peer is not."""
+        if peer:
+            times = self._noted.setdefault(peer, deque(maxlen=MOST_NOTES))
+            if len(times) == MOST_NOTES and self.now - times[0] < NOTES_S:
+                return
+            times.append(self.now)
+        self.outbox.append(Note(severity, text[:MOST_TEXT], peer))
 
     def name(self, peer: PeerId) -> str:
         """What people call this peer."""

@@ -32,7 +32,7 @@ from desktop.session.setup import Setup
 from desktop.session.trainer_thread import TrainerThread
 from desktop.session.windows import Windows
 from desktop.settings import Settings, cores
-from desktop.state import ModelRow, NearbyRoom, Notice, PathRow, SessionState, SettingRow, WindowState
+from desktop.state import ModelRow, NearbyRoom, Notice, PathRow, Policy, SessionState, SettingRow, WindowState
 from desktop.tasks.builtin import TASKS, card
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,7 @@ class Controller(QObject):
             life.Progress: self._progressed,
             life.RoundCommitted: self.record.committed,
             life.Noted: self._noted,
+            life.NotChanged: self._not_changed,
             life.Failed: self.run.failed,
             life.FinalModel: self.run.final_model,
             life.Prediction: self.record.predicted,
@@ -123,7 +124,7 @@ class Controller(QObject):
             want.OpenRoom: lambda i: self._open_room(i.start_members),
             want.Join: lambda i: self._join(i.text, i.address),
             want.Leave: lambda _: self._leave(),
-            want.SetTraining: lambda i: self.setup.set_value(i.key, i.value),
+            want.SetTraining: lambda i: self._set_training(i.key, i.value),
             want.Start: lambda _: self._start(),
             want.Stop: lambda _: self._stop(),
             want.TryImage: lambda i: self._trainer.do(life.TryPicture(path=i.path)),
@@ -451,6 +452,16 @@ class Controller(QObject):
         if before is not None and before.values != said.values:
             self.setup.take_values(said.values)
 
+    def _set_training(self, key: str, value: str) -> None:
+        """Before Start: what will be; afterwards: a wish that the leader's trainer grants at the next round."""
+        self.setup.set_value(key, value)
+        if self.run.under_way:
+            self._trainer.do(life.Change(values=self.setup.chosen))
+
+    def _not_changed(self, said: life.NotChanged) -> None:
+        self.setup.take_values(said.values)
+        self._notice("care", said.sentence)
+
     def _noted(self, said: life.Noted) -> None:
         self.record.fault(said.severity, said.text, said.peer)
         if said.severity != "info":
@@ -590,7 +601,9 @@ class Controller(QObject):
             peer=self._me, name=self._settings.name, backend=self.room.backend, task=spec.id if spec else "",
             model=spec.model if spec else "", room=room.room if room and inside else "",
             invite=room.link if room and inside else "", rounds=values.rounds, local_steps=values.local_steps,
-            batch=values.batch, lr=values.lr, precision=values.precision,
+            batch=values.batch, lr=values.lr, precision=values.precision, local_epochs=values.local_epochs,
+            outer=values.outer, outer_lr=values.outer_lr, outer_momentum=values.outer_momentum,
+            policy=Policy(weighting=values.weighting),
         )
         return self.record.session(base, self.room.rows(), room.host if room else "")
 

@@ -34,6 +34,7 @@ WORDS = {
     "exchanging": "exchanging",
     "applied": "exchanging",
     "done": "done",
+    "aside": "set aside",
 }
 STATES = {
     "idle": "waiting",
@@ -213,6 +214,7 @@ class Record:
         progress = self.progress
         leader = progress.leader if progress else ""
         seats = {seat.peer: seat for seat in progress.seats} if progress else {}
+        weights = dict(progress.weights) if progress else {}
         rows = []
         for link in links:
             words, since, training, exchanging = self._shares.of(link.peer, now)
@@ -229,7 +231,7 @@ class Record:
                     sent_bytes=link.sent_bytes, received_bytes=link.received_bytes, moving=_moving(link),
                     round=self._round_of(seat), last_seen_s=round(link.last_seen_s, 1), candidates=pair,
                     state="lost" if lost else words if seat else "waiting", state_for_s=round(since, 1),
-                    training_share=training, exchanging_share=exchanging,
+                    training_share=training, exchanging_share=exchanging, weight=weights.get(link.peer),
                 )
             )
         words, since, training, exchanging = self._shares.of(self._peer, now)
@@ -238,7 +240,7 @@ class Record:
             role="leader" if self._peer == leader else "member",
             sent_bytes=sum(row.sent_bytes for row in rows), received_bytes=sum(row.received_bytes for row in rows),
             round=progress.round if progress else 0, state=words or "waiting", state_for_s=round(since, 1),
-            training_share=training, exchanging_share=exchanging,
+            training_share=training, exchanging_share=exchanging, weight=weights.get(self._peer),
         )
         return (mine, *rows)
 
@@ -259,10 +261,12 @@ class Record:
                 round=progress.round, step=progress.step, epoch=round(progress.epoch, 3),
                 round_progress=progress.round_progress, steps_per_s=round(progress.steps_per_s, 1),
                 samples_per_s=round(progress.samples_per_s, 1), digest=progress.digest,
-                rounds=progress.values.rounds, local_steps=progress.values.local_steps,
+                rounds=progress.values.rounds, local_steps=progress.local_steps or progress.values.local_steps,
                 precision=progress.values.precision, batch=progress.values.batch, lr=progress.values.lr,
+                local_epochs=progress.values.local_epochs, outer=progress.values.outer.kind,
+                outer_lr=progress.values.outer.lr, outer_momentum=progress.values.outer.momentum,
                 policy=Policy(quorum=progress.quorum, n=max(1, len(progress.seats)),
-                              deadline_s=round(progress.deadline_s, 1)),
+                              deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting),
                 seconds_left=self._seconds_left(progress),
             )
         final = self.final
@@ -312,13 +316,13 @@ class Record:
             if not others:
                 return "waiting for a link to the members"
             return "waiting to be let in at the next round" if progress.leader else f"waiting for {host} to start"
-        if progress.missing:
-            more = "1 more member" if progress.missing == 1 else f"{progress.missing} more members"
-            return f"waiting for {more}"
         names = {member.peer: member.name for member in members}
         awaited = [names.get(peer, peer[:8]) for peer in progress.waiting_on if peer != self._peer]
         if awaited:
             return f"waiting for {_listed(awaited)}, {progress.waiting_since_s:.0f} s"
+        if progress.missing:
+            more = "1 more member" if progress.missing == 1 else f"{progress.missing} more members"
+            return f"waiting for {more}"
         leader = names.get(progress.leader, "")
         return f"waiting for {leader}" if leader and not progress.leading else ""
 

@@ -11,7 +11,7 @@ import msgspec
 from desktop.bridge import lifecycle as life
 from desktop.errors import OptionError, TaskError
 from desktop.options import Options, validate
-from desktop.rounds.messages import Values
+from desktop.rounds.messages import Outer, Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.settings import Settings
 from desktop.state import DataView, TrainingValues
@@ -46,7 +46,10 @@ class Setup:
         spec = TASKS[task].changed(
             seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
         )
-        self._take(spec, Values(spec.rounds, spec.local_steps, options.precision or "f32", spec.batch, spec.lr))
+        keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
+        more = {key: value for key in keys if (value := getattr(options, key)) is not None}
+        self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
+                                        **more))
 
     def take_room(self, task: str, policy: str) -> bool:
         """Take what a room's host has decided (JSON); whether data must be read (again) for it.
@@ -59,25 +62,26 @@ class Setup:
         except msgspec.MsgspecError as error:
             raise TaskError(why=f"its policy cannot be read: {error}") from error
         had = self.usable
-        self._take(spec, self._decided.values)
+        self._take(spec, shown(self._decided.values))
         self.start_members = self._decided.start_members
         return not (had and self.usable) and bool(self._source or self._options.data == "sample")
 
-    def _take(self, spec: TaskSpec, values: Values) -> None:
+    def _take(self, spec: TaskSpec, values: TrainingValues) -> None:
         if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
             self.data = None
             self._do(life.ForgetData())
-        self.spec = spec
-        self.take_values(values)
+        self.spec, self.values = spec, values
 
     def take_values(self, values: Values) -> None:
         """What the leader announced."""
-        self.values = TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps,
-                                     rounds=values.rounds, precision=values.precision)
+        self.values = shown(values)
 
     def set_value(self, key: str, text: str) -> None:
         """Change one training value; OptionError says what is allowed."""
-        self.values = msgspec.structs.replace(self.values, **{key: validate(key.replace("_", "-"), text)})
+        changed = {key: validate(key.replace("_", "-"), text)}
+        if key == "local_steps":
+            changed["local_epochs"] = 0.0  # from now on by steps
+        self.values = msgspec.structs.replace(self.values, **changed)
 
     # -- data --
 
@@ -135,10 +139,17 @@ class Setup:
         v = self.values
         return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, rounds=v.rounds).to_json()
 
+    @property
+    def chosen(self) -> Values:
+        """The values chosen, as the rounds know them."""
+        v = self.values
+        return Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr,
+                      local_epochs=v.local_epochs, weighting=v.weighting,
+                      outer=Outer(v.outer, v.outer_lr, v.outer_momentum))
+
     def policy(self, mode: str) -> RoomPolicy:
         """How rounds go on. A demo goes on when its other windows are closed; people wait for a second one."""
-        v = self.values
-        values = Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr)
+        values = self.chosen
         if mode == "join" and self._decided is not None:
             return dataclasses.replace(self._decided, values=values)
         start = 1 if mode == "alone" else self.start_members
@@ -147,3 +158,11 @@ class Setup:
     def policy_json(self, mode: str) -> str:
         """The same for a newcomer."""
         return msgspec.json.encode(self.policy(mode)).decode()
+
+
+def shown(values: Values) -> TrainingValues:
+    """Values as the window shows them."""
+    outer = values.outer
+    return TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps, rounds=values.rounds,
+                          precision=values.precision, local_epochs=values.local_epochs, weighting=values.weighting,
+                          outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum)

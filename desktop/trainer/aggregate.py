@@ -1,8 +1,13 @@
 """The numbers of an exchange: committed weights, contributions, results; combined bucket by bucket.
 
 Devices round products differently (fused multiply-add), so what every member repeats is one addition of
-float32 per weight: `committed + result`. Weighting is done once, by the bucket's reducer, and the reducer's
-*rounded* result is what everyone adds, the reducer included. So all members end bit-identical.
+float32 per weight: `committed + result`. Weighting and the outer optimiser's step are done once, by the bucket's
+reducer, and the reducer's *rounded* result is what everyone adds, the reducer included. So all members end
+bit-identical.
+
+What int8 rounds away is not lost but sent with the next round (error feedback): each member keeps the rest of its own
+contributions, and each reducer that of its results. Rests and the outer optimiser's velocity change at the commit
+alone, so an exchange that begins anew counts nothing twice.
 """
 
 from __future__ import annotations
@@ -12,9 +17,10 @@ from collections.abc import Iterator
 
 import torch
 
-from desktop.rounds.messages import Stamp
+from desktop.rounds.messages import Outer, Stamp
 from desktop.trainer import wire
 from desktop.trainer.loop import give_back
+from desktop.trainer.outer import OuterState
 
 
 class Aggregation:
@@ -34,6 +40,12 @@ class Aggregation:
         self._kept: dict[int, dict[str, wire.Payload]] = {}
         self._results: dict[int, wire.Payload] = {}
         self._dropped: list[wire.Payload] = []
+        self.outer = OuterState()
+        self._contributes = False  # to the attempt in hand
+        # As int8 themselves: what that loses is a 250th of a rounding error, and a rest takes a quarter of the memory.
+        self._rests: dict[int, wire.Payload] = {}  # by bucket: of my contributions
+        self._owed: dict[int, wire.Payload] = {}  # by bucket: of my results
+        self._owed_next: dict[int, wire.Payload] = {}  # by bucket that I reduced: the same once that is committed
 
     def __len__(self) -> int:
         """How many buckets there are."""
@@ -46,17 +58,18 @@ class Aggregation:
 
     # -- an exchange --
 
-    def begin(self, stamp: Stamp, precision: str) -> None:
+    def begin(self, stamp: Stamp, precision: str, outer: Outer | None = None, *, contributes: bool = True) -> None:
         """A new attempt: contributions and results of earlier ones are forgotten, my update is kept."""
         self._forget()
-        self.stamp, self.precision = stamp, precision
+        self.stamp, self.precision, self._contributes = stamp, precision, contributes
+        self.outer.use(outer or Outer(), torch.bfloat16 if precision == "int8" else torch.float32)
 
     def _forget(self) -> None:
         self.stamp = None
         self._dropped += self._results.values()
         for payloads in self._kept.values():
             self._dropped += payloads.values()
-        self._kept, self._results = {}, {}
+        self._kept, self._results, self._owed_next = {}, {}, {}
 
     def freeing(self) -> Iterator[None]:
         """Give back what was forgotten, bucket by bucket: a whole model's would hold the interpreter lock for long."""
@@ -65,9 +78,11 @@ class Aggregation:
             yield
 
     def update(self, bucket: int) -> torch.Tensor:
-        """My update of one bucket."""
+        """My update of one bucket: what I trained, and what earlier contributions left unsaid."""
         part = self.slices[bucket]
-        return self.current[part].detach().to("cpu") - self.committed[part]
+        update = self.current[part].detach().to("cpu") - self.committed[part]
+        rest = self._rests.get(bucket)
+        return update if rest is None else update.add_(wire.trusted(rest, "int8"))
 
     def keep(self, bucket: int, peer: str, payload: object) -> None:
         """Keep a contribution until its bucket is reduced; ValueError when it cannot be used."""
@@ -78,21 +93,33 @@ class Aggregation:
         return all(peer == me or peer in self._kept.get(bucket, {}) for peer, _ in shares)
 
     def reduce(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str, out: memoryview) -> None:
-        """Weighted sum of the contributions, in the order of `shares`, rounded to the wire into `out`; kept as result.
+        """The outer step on the weighted sum of the contributions, in the order of `shares`; kept as result.
 
-        ValueError with the reason when my own update, or the sum, cannot be sent at this precision.
+        It is rounded to the wire into `out`. ValueError with the reason when my own update, or the sum, is not finite.
         """
         kept = self._kept.pop(bucket, {})
         total = torch.zeros(self.count(bucket))
         for peer, weight in shares:
             total.add_(self._mine(bucket) if peer == me else wire.trusted(kept[peer], self.precision), alpha=weight)
-        wire.encode(total, self.precision, out)
-        wire.checked(out, len(total), self.precision)  # a sum that is not finite must not leave this member
+        step = self.outer.step(bucket, total)
+        if bucket in self._owed:
+            step.add_(wire.trusted(self._owed[bucket], "int8"))
+        wire.encode(step, self.precision, out)
+        wire.checked(out, len(step), self.precision)  # a sum that is not finite must not leave this member
         self._results[bucket] = out
+        self._owed_next[bucket] = self._left_over(step, wire.trusted(out, self.precision))
+
+    def _left_over(self, wanted: torch.Tensor, sent: torch.Tensor) -> wire.Payload:
+        """What to send later; takes `wanted` over. f32 and f16 leave nothing that would be worth it."""
+        if self.precision != "int8":
+            return b""
+        rest = memoryview(bytearray(wire.size(len(wanted), "int8")))
+        wire.encode(wanted.sub_(sent), "int8", rest)
+        return rest
 
     def _mine(self, bucket: int) -> torch.Tensor:
         """My update as the others would have got it: rounded to the wire, and refused for the same reasons."""
-        return wire.only_finite(self.update(bucket).to(wire.WIRE[self.precision]).to(torch.float32))
+        return wire.rounded(self.update(bucket), self.precision)
 
     def keep_result(self, bucket: int, payload: object) -> None:
         """Keep a result until the commit; ValueError when it cannot be used."""
@@ -119,6 +146,8 @@ class Aggregation:
         """Commit: add the results, and let the model go on from there."""
         for bucket in buckets:
             if self.versions[bucket] == round_ - 1 and bucket in self._results:
+                self._carry(bucket)
+                self.outer.follow(bucket, wire.trusted(self._results[bucket], self.precision))
                 self.committed[self.slices[bucket]] = self._with_result(bucket)
                 self.versions[bucket] = round_
                 self.rewind(bucket)
@@ -127,9 +156,19 @@ class Aggregation:
         self._forget()
         yield from self.freeing()
 
+    def _carry(self, bucket: int) -> None:
+        """What the committed attempt has left unsaid of a bucket; my update is still the one that I sent."""
+        if self._contributes and (self.precision == "int8" or bucket in self._rests):
+            update = self.update(bucket)
+            _replace(self._rests, bucket, self._left_over(update, wire.rounded(update, self.precision)))
+        if bucket in self._owed_next:
+            _replace(self._owed, bucket, self._owed_next.pop(bucket))
+
     def free(self) -> None:
         """Give the memory back; nothing can be done with it any more."""
+        self.outer.free()
         give_back([self.committed])
+        self._rests, self._owed, self._owed_next = {}, {}, {}
 
     # -- committed weights --
 
@@ -155,3 +194,15 @@ class Aggregation:
         self.committed[self.slices[bucket]] = wire.decode(payload, self.count(bucket), "f32")
         self.versions[bucket] = round_
         self.rewind(bucket)
+        # What was committed meanwhile may have held these rests: to leave one out costs no more than to count it twice.
+        self._rests.pop(bucket, None)
+        self._owed.pop(bucket, None)
+        self.outer.forget(bucket)
+
+
+def _replace(rests: dict[int, wire.Payload], bucket: int, rest: wire.Payload) -> None:
+    """Put a rest in the place of the one before."""
+    if len(rest):
+        rests[bucket] = rest
+    else:
+        rests.pop(bucket, None)

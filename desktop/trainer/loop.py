@@ -72,6 +72,7 @@ class LocalTraining:
         # Each member draws its own batches: the seed of the task is for what all must share.
         self.batches = Batches(len(data.train), spec.batch, seed)
         self.step_number = 0
+        self.planned = 0  # local steps of the round in hand
         self._left = 0
         self._samples = 0
 
@@ -92,7 +93,8 @@ class LocalTraining:
 
     def begin(self, steps: int, batch: int, lr: float) -> None:
         """Run `steps` local steps from the weights that are in the model now."""
-        self._left, self._samples = steps, 0
+        self.planned = self._left = steps
+        self._samples = 0
         self.batches.batch = min(batch, self.batches.n)
         for group in self.optimiser.param_groups:
             group["lr"] = lr

@@ -20,6 +20,7 @@ from desktop.bridge.lifecycle import (
     Begun,
     Failed,
     FinalModel,
+    NotChanged,
     Noted,
     Point,
     Progress,
@@ -90,6 +91,7 @@ class Training:
         self._marked: set[tuple[str, str]] = set()  # (peer, what is wrong) that was told already
         self._job: Iterator[object] | None = None
         self._training_round = 0
+        self._weights: dict[str, float] = {}  # of members' updates in the latest exchange
         self._diverged = 0
         self._points: list[Point] = []
         self._last_report = self._last_tick = float("-inf")
@@ -116,6 +118,12 @@ class Training:
         if not self.ended and not self._stopping:
             self._stopping = True
             self.leave()
+
+    def change(self, values: Values) -> None:
+        """Let the whole room train with these values from the next round on."""
+        why = self.engine.change(values, self._clock())
+        if why:
+            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.room.values))
 
     def leave(self) -> None:
         """Say good-bye to the room and train no more."""
@@ -257,7 +265,9 @@ class Training:
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
-                self.numbers.begin(plan.stamp, plan.precision)
+                self._weights = {share.peer: round(share.weight, 6) for share in plan.shares}
+                contributes = self._transport.me in self._weights
+                self.numbers.begin(plan.stamp, plan.precision, plan.outer, contributes=contributes)
                 self._job = self._make_room()
                 self._drop_held(act.Contribute, SendResult)
             case act.Contribute(to=to):
@@ -309,7 +319,7 @@ class Training:
             yield None
         if not self.left:
             self._training_round = round_
-            self.local.begin(values.local_steps, values.batch, values.lr)
+            self.local.begin(values.steps(len(self.local.data.train)), values.batch, values.lr)
 
     def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
         yield from self.numbers.apply(round_, buckets)
@@ -435,19 +445,19 @@ class Training:
         self._report_rounds()
         status = self.engine.status(self._clock())
         steps = self._steps_per_s()
-        local_steps = self.engine.room.values.local_steps
-        trained = 1 - self.local.left / max(1, local_steps) if status.phase == "training" else 0.0
+        trained = 1 - self.local.left / max(1, self.local.planned) if status.phase == "training" else 0.0
         progress = {"training": 0.9 * trained, "ready": 0.9, "exchanging": 0.9 + 0.1 * status.exchanged, "applied": 1.0}
         self._say(
             Progress(
                 phase=status.phase, round=status.round, step=self.local.step_number, epoch=self.local.batches.epoch,
-                round_progress=progress.get(status.phase, 0.0), begun=self.engine.room.begun, inside=status.inside,
-                leading=status.leading, leader=status.view.leader, digest=status.digest,
-                waiting_on=status.waiting_on, waiting_since_s=status.waiting_since_s, missing=status.missing,
-                left_s=status.left_s, deadline_s=status.deadline_s, quorum=status.quorum,
+                round_progress=progress.get(status.phase, 0.0), local_steps=self.local.planned,
+                begun=self.engine.room.begun, inside=status.inside, leading=status.leading,
+                leader=status.view.leader, digest=status.digest, waiting_on=status.waiting_on,
+                waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
+                deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, values=self.engine.room.values, steps_per_s=steps,
-                samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+                fetched=status.fetched, weights=tuple(self._weights.items()), values=self.engine.room.values,
+                steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
         self._points.clear()

@@ -17,6 +17,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
 from desktop.bridge.adapter import QtTransport
 from desktop.bridge.lifecycle import (
+    Change,
     Command,
     DataRead,
     Failed,
@@ -89,6 +90,7 @@ class TrainerWorker(QObject):
             ReadFolders: self._read_folders,
             ForgetData: self._forget,
             Start: self._start,
+            Change: self._change,
             Stop: self._stop,
             Leave: self._leave,
             TryPicture: self._try,
@@ -244,6 +246,10 @@ class TrainerWorker(QObject):
             self._training.free()
         self._training = training
         training.begin()
+
+    def _change(self, command: Change) -> None:
+        if self._training is not None and not self._training.ended:
+            self._training.change(command.values)
 
     def _stop(self, _: Stop) -> None:
         if self._training is not None:

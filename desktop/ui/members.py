@@ -101,6 +101,8 @@ class MemberLine(QWidget):
                 parts.append(milliseconds(member.rtt_ms))
             if member.next_try_s is not None and member.link in ("lost", "connecting"):
                 parts.append(self.tr("next try in {time}").format(time=duration(member.next_try_s)))
+        if member.weight is not None:
+            parts.append(self.tr("weighs {share}").format(share=percent(member.weight, 0)))
         return [part for part in parts if part]
 
     def _way(self, member: MemberRow) -> str:

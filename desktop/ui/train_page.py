@@ -105,10 +105,18 @@ class StatusCard(Card):
             if session.policy.deadline_s > 0 and session.policy.quorum < session.policy.n:
                 notes.append(self.tr("goes on with {q} after {time}").format(
                     q=session.policy.quorum, time=duration(session.policy.deadline_s)))
-        notes.append(counted(session.local_steps, self.tr("1 local step"), self.tr("{n} local steps")))
+        if session.local_epochs:
+            notes.append(self.tr("1 local epoch") if session.local_epochs == 1 else self.tr("{n} local epochs").format(
+                n=f"{session.local_epochs:g}"))
+        else:
+            notes.append(counted(session.local_steps, self.tr("1 local step"), self.tr("{n} local steps")))
         notes.append(self.tr("batch {n}").format(n=number(session.batch)))
         if len(others) > 1:
             notes.append(session.precision)
+            if session.policy.weighting == "equal":
+                notes.append(self.tr("all weigh alike"))
+            if session.outer != "none":
+                notes.append(session.outer)
             if session.bytes_per_s > 0:
                 notes.append(self.tr("{n} MB/s").format(n=number(session.bytes_per_s / 1e6, 1)))
         return notes
@@ -172,6 +180,8 @@ class TrainPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._shown: dict[str, object] = {}
+        self._state: WindowState | None = None
+        self._change = False  # the values are shown while training
         self._build_head()
         self.status = StatusCard()
         self.values = ValuesCard()
@@ -200,16 +210,20 @@ class TrainPage(Page):
         layout.addWidget(self.strip)
 
     def show_state(self, state: WindowState) -> None:
+        self._state = state
         session = state.session
         if self._differs("head", (session, state.task, state.room, state.mode, state.can_start, state.why_not_start)):
             self._show_head(state)
             self.status.show_session(session, state.why_not_start, can_start=state.can_start)
             self.members.show_members(session.members, session.waiting_for)
             self.digest.show_session(session)
-        before = session.state == "idle"
-        self.values.setVisible(before)
+        before, running = session.state == "idle", session.state in RUNNING
+        self._change = self._change and running
+        self.values.setVisible(before or self._change)
         if before:
             self.values.show_values(state.values, own=state.mode != "join")
+        elif self._change:
+            self.values.show_values(state.values, own=session.role == "leader", running=True)
         self._show_curves(state.curves, session, state.values.rounds * state.values.local_steps)
         self.log.show_lines(state.log)
         self.strip.show_lines(state.log, session.loop_lag_ms)
@@ -218,6 +232,8 @@ class TrainPage(Page):
 
     def _build_head(self) -> None:
         self.head = TitleLine("")
+        self.change = self.head.add(button(self.tr("Values"), self._toggle_values,
+                                           name=self.tr("How the room trains")))
         self.invite = self.head.add(button(self.tr("Invite…"), lambda: self.send(GoTo("room"))))
         self.leave = self.head.add(button(self.tr("Leave"), lambda: self.send(Leave()),
                                           name=self.tr("Leave the room")))
@@ -252,6 +268,7 @@ class TrainPage(Page):
         set_text(self.head.note, " · ".join(self._where(state)))
         running, ended = session.state in RUNNING, session.state in ENDED
         in_room = bool(session.room or (state.room and state.room.state in ("open", "joined")))
+        self.change.setVisible(running and session.state != "stopping")
         self.invite.setVisible(in_room)
         self.leave.setVisible(in_room)
         self.stop.setVisible(running)
@@ -276,9 +293,16 @@ class TrainPage(Page):
         return parts
 
     def _show_curves(self, curves: Curves, session: SessionState, planned: int) -> None:
-        x_end = float(session.rounds * session.local_steps or planned)
+        left = (session.rounds - session.round) * session.local_steps  # what was done may have been in other steps
+        steps = session.rounds * session.local_steps or planned
+        x_end = float(max(steps, session.step + left - session.local_steps) if session.step else steps)
         self.loss.show_curves((curves.loss, curves.validation_loss, curves.room_loss), x_end)
         self.accuracy.show_curves((curves.accuracy, curves.validation_accuracy, curves.room_accuracy), x_end)
+
+    def _toggle_values(self) -> None:
+        self._change = not self._change
+        if self._state is not None:
+            self.show_state(self._state)
 
     def _toggle_log(self) -> None:
         self.bodies.setCurrentIndex(1 - self.bodies.currentIndex())

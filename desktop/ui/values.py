@@ -1,20 +1,33 @@
-"""The values that a room fixes before it starts: batch, learning rate, local steps, rounds, wire precision."""
+"""How a room trains: steps, rounds, precision, weights, outer optimiser; before Start, and changed while it trains."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout
+from PySide6.QtWidgets import QWidget
 
 from desktop.intents import SetTraining
 from desktop.state import TrainingValues
 from desktop.ui.theme import theme
-from desktop.ui.widgets import Card, ChoiceBox, ElidedLabel, RateBox, WholeBox, field, label, row, set_text
+from desktop.ui.widgets import Card, ChoiceBox, ElidedLabel, RateBox, WholeBox, button, field, label, row, set_text
 
-PRECISIONS = ("f32", "f16")
+PRECISIONS = ("f32", "f16", "int8")
+OUTER = ("none", "momentum", "nesterov")
+WEIGHTINGS = ("samples", "equal")
+
+
+class EpochsBox(RateBox):
+    """A field for a number of epochs; 0 says that steps are counted. A step is one epoch."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, 0.0, 1000.0)
+        self.setSpecialValueText(self.tr("off"))
+
+    def stepBy(self, steps: int) -> None:
+        self.setValue(max(0.0, self.value() + steps))
 
 
 class ValuesCard(Card):
-    """One line of five fields; shown before Start only."""
+    """Five fields on one line, and five more in their place."""
 
     intent = Signal(object)
 
@@ -28,23 +41,48 @@ class ValuesCard(Card):
         self.rounds = WholeBox(self.tr("Rounds"), 1, 100000)
         self.precision = ChoiceBox(self.tr("Wire precision"))
         self.precision.addItems(PRECISIONS)
+        self.local_epochs = EpochsBox(self.tr("Local epochs"))
+        self.weighting = ChoiceBox(self.tr("Members weigh by"))
+        self.weighting.addItems(WEIGHTINGS)
+        self.outer = ChoiceBox(self.tr("Outer optimiser"))
+        self.outer.addItems(OUTER)
+        self.outer_lr = RateBox(self.tr("Outer learning rate"), 0.000001, 10.0)
+        self.outer_momentum = RateBox(self.tr("Outer momentum"), 0.0, 0.999)
         self.batch.setToolTip(self.tr("pictures in one step"))
         self.lr.setToolTip(self.tr("how far one step goes"))
         self.local_steps.setToolTip(self.tr("steps on your own data between two exchanges"))
         self.rounds.setToolTip(self.tr("how often the room exchanges what it learnt"))
-        self.precision.setToolTip(self.tr("how exactly numbers travel; f16 halves the bytes"))
+        self.precision.setToolTip(self.tr("how exactly numbers travel; f16 halves the bytes, int8 quarters them"))
+        self.local_epochs.setToolTip(self.tr("passes through your own data between two exchanges, instead of steps"))
+        self.weighting.setToolTip(self.tr("samples: more data counts more; equal: each member counts alike"))
+        self.outer.setToolTip(self.tr("what is done with the members' mean; nesterov is what DiLoCo does"))
         self.note = ElidedLabel("", "quiet")
-        head = row(label(self.tr("How the room trains"), "strong"), self.note, spacing=14)
+        self.more = button("", self._turn, "link", self.tr("More values"))
+        head = row(label(self.tr("How the room trains"), "strong"), self.note, self.more, spacing=14)
         head.setStretch(1, 1)
         self.body.addLayout(head)
-        self.body.addLayout(self._fields())
+        self._lines = self._fields()
+        for fields in self._lines:
+            self.body.addWidget(fields)
+        self._lines[0].hide()
+        self._turn()
         self._connect()
 
-    def show_values(self, values: TrainingValues, *, own: bool) -> None:
-        """Show the values; `own` when this window may change them."""
-        for part in (self.batch, self.lr, self.local_steps, self.rounds, self.precision):
+    def show_values(self, values: TrainingValues, *, own: bool, running: bool = False) -> None:
+        """Show the values; `own` when this window may change them, `running` when they count from the next round on."""
+        parts = (self.batch, self.lr, self.local_steps, self.rounds, self.precision, self.local_epochs, self.weighting,
+                 self.outer, self.outer_lr, self.outer_momentum)
+        for part in parts:
             part.setEnabled(own)
-        set_text(self.note, self.tr("the same for all, fixed at Start") if own else self.tr("the host sets these"))
+        stepwise = values.outer != "none"
+        for part in (self.outer_lr, self.outer_momentum):
+            part.setEnabled(own and stepwise)
+        if running:
+            note = self.tr("a change counts from the next round on, for all") if own else self.tr(
+                "the leader sets these")
+        else:
+            note = self.tr("the same for all") if own else self.tr("the host sets these")
+        set_text(self.note, note)
         if values == self._shown:
             return
         self._shown = values
@@ -56,16 +94,39 @@ class ValuesCard(Card):
         if self.precision.findText(values.precision) < 0:
             self.precision.addItem(values.precision)
         self.precision.setCurrentText(values.precision)
+        self.local_epochs.setValue(values.local_epochs)
+        self.weighting.setCurrentText(values.weighting)
+        self.outer.setCurrentText(values.outer)
+        self.outer_lr.setValue(values.outer_lr)
+        self.outer_momentum.setValue(values.outer_momentum)
         self._showing = False
 
-    def _fields(self) -> QHBoxLayout:
-        line = row(spacing=12)
-        for name, part in ((self.tr("Batch"), self.batch), (self.tr("Learning rate"), self.lr),
+    def _turn(self) -> None:
+        """Show the other line."""
+        first, second = self._lines
+        other = first.isVisibleTo(self)
+        first.setVisible(not other)
+        second.setVisible(other)
+        set_text(self.more, self.tr("Back") if other else self.tr("More"))
+
+    def _fields(self) -> tuple[QWidget, QWidget]:
+        first = self._line(68, (self.tr("Batch"), self.batch), (self.tr("Learning rate"), self.lr),
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
-                           (self.tr("Precision"), self.precision)):
-            part.setMinimumWidth(theme.px(72))
+                           (self.tr("Precision"), self.precision))
+        second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
+                            (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
+                            (self.tr("Momentum"), self.outer_momentum))
+        return first, second
+
+    def _line(self, least: int, *fields: tuple[str, QWidget]) -> QWidget:
+        line = row(spacing=12)
+        for name, part in fields:
+            if not isinstance(part, ChoiceBox):  # that is never narrower than its longest word
+                part.setMinimumWidth(theme.px(least))
             line.addLayout(field(name, part), 1)
-        return line
+        whole = QWidget()
+        whole.setLayout(line)
+        return whole
 
     def _connect(self) -> None:
         self.batch.valueChanged.connect(lambda value: self._send("batch", value))
@@ -73,6 +134,11 @@ class ValuesCard(Card):
         self.local_steps.valueChanged.connect(lambda value: self._send("local_steps", value))
         self.rounds.valueChanged.connect(lambda value: self._send("rounds", value))
         self.precision.currentTextChanged.connect(lambda value: self._send("precision", value))
+        self.local_epochs.valueChanged.connect(lambda value: self._send("local_epochs", value))
+        self.weighting.currentTextChanged.connect(lambda value: self._send("weighting", value))
+        self.outer.currentTextChanged.connect(lambda value: self._send("outer", value))
+        self.outer_lr.valueChanged.connect(lambda value: self._send("outer_lr", value))
+        self.outer_momentum.valueChanged.connect(lambda value: self._send("outer_momentum", value))
 
     def _send(self, key: str, value: object) -> None:
         """What the snapshot brings is not sent back; only what the person changes is."""

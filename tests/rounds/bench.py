@@ -70,7 +70,15 @@ class Bench:
         return self.did()
 
     def wait(self, seconds: float) -> list[Action]:
-        """Time passes; then the engine's clock ticks once."""
+        """Time passes, and the engine's clock ticks all the while."""
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(until, self.now + 0.5)
+            self.engine.tick(self.now)
+        return self.did()
+
+    def sleep(self, seconds: float) -> list[Action]:
+        """Time passes without this engine: its clock ticks once after that."""
         self.now += seconds
         self.engine.tick(self.now)
         return self.did()

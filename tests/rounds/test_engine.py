@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from desktop.rounds.actions import (
+    Action,
     ApplyResults,
     BeginExchange,
     Contribute,
@@ -22,6 +23,7 @@ from desktop.rounds.actions import (
     Train,
     Validate,
 )
+from desktop.rounds.leader import next_term
 from desktop.rounds.messages import (
     Announce,
     Applied,
@@ -147,7 +149,9 @@ def test_values_that_the_leader_changes_count_from_the_next_announcement() -> No
     finish_exchange(b, its)
     b.hear("a", Commit(TWO, D1))
     faster = Values(rounds=9, local_steps=50, precision="f16", batch=8, lr=0.1)
-    assert b.hear("a", Announce(view("ab"), 3, 2, D1, faster)) == [Train(2, faster)]
+    assert b.hear("a", Announce(view("ab"), 3, 2, D1, faster)) == [
+        Note("info", f"From round 2 on: {VALUES.changes(faster)}.", "a"), Train(2, faster)
+    ]
 
 
 # -- order of arrival ------------------------------------------------------------------------------------
@@ -276,15 +280,95 @@ def test_a_late_member_drops_its_work_says_so_and_takes_the_results() -> None:
     assert c.hear("a", Commit(THREE, D1)) == [ApplyResults(1, (0, 1)), Validate(1)]
 
 
-def test_a_round_does_not_go_on_below_the_quorum() -> None:
+def beats(bench: Bench, peers: str, seconds: float, phase: str = "training") -> list[Action]:
+    """Time passes while these members say that they are alive."""
+    view = bench.engine.room.view
+    did: list[Action] = []
+    for _ in range(int(seconds)):
+        for peer in peers:
+            did += bench.hear(peer, Beat(view.term, view.number, bench.engine.room.round, phase))
+        did += bench.wait(1.0)
+    return did
+
+
+def test_a_round_waits_for_its_quorum_until_the_deadline_and_not_longer() -> None:
     a = leader_in_round("bcd")
     a.trained(10)
     a.hear("b", Ready(first_stamp(4), 10))
-    for _ in range(20):
-        for peer in "bcd":
-            a.hear(peer, Beat(1, 4, 0, "training"))
-        assert a.wait(10.0) == []
+    assert beats(a, "bcd", 59.0) == []
     assert (a.status.quorum, a.status.waiting_on) == (3, ("c", "d"))
+    did = beats(a, "bcd", 2.0)
+    for peer, name in (("c", "C"), ("d", "D")):
+        assert Note("care", f"Round 1 goes on without {name}.", peer) in did
+        assert Note("care", f"{name} was not ready within 60 s and is set aside; it takes part again when it is ready "
+                            "in time.", peer) in did
+    assert plan(first_stamp(4), {"a": 0.5, "b": 0.5}, "ba") in said_to("c", did)
+    assert [seat.phase for seat in a.status.roster] == ["exchanging", "training", "aside", "aside"]
+
+
+def test_in_a_room_of_two_one_that_is_never_ready_is_waited_for_in_a_pause_that_says_so() -> None:
+    a = leader_in_round("b")
+    a.trained(10)
+    assert beats(a, "b", 59.0) == []
+    did = beats(a, "b", 2.0)
+    assert said_to("b", did) == [Pause(view("ab"), 3, 0, D0, 1)]
+    assert (a.status.missing, a.status.waiting_on, a.status.phase) == (1, ("b",), "ready")
+
+    did = a.hear("b", Ready(TWO, 30))  # it came after all
+    assert said_to("b", did) == [Announce(view("ab"), 4, 1, D0, VALUES)]
+    did = a.hear("b", Ready(TWO, 30))
+    assert said_to("b", did) == [plan(TWO, {"a": 0.25, "b": 0.75}, "ba")]
+
+
+def test_one_that_is_set_aside_gets_another_try_after_a_while_each_time_a_longer_one() -> None:
+    a = leader_in_round("b")
+    a.trained(10)
+    held, waits = [], []
+    for _ in range(3):
+        began = a.now
+        while not a.status.missing:
+            beats(a, "b", 1.0)
+        held.append(a.now - began)
+        while a.status.missing:
+            beats(a, "b", 1.0)
+        waits.append(a.now - began - held[-1])
+    assert held == pytest.approx([60.0, 10.0, 10.0], abs=2.0)  # the first deadline; then 10, since a is ready at once
+    assert waits == pytest.approx([120.0, 40.0, 80.0], abs=2.0)
+
+
+def test_nobody_is_late_while_nobody_is_ready() -> None:
+    a = leader_in_round("b")
+    assert beats(a, "b", 300.0) == []
+    a.trained(10)
+    assert beats(a, "b", 290.0) == []  # as long again as the first one took
+    assert said_to("b", beats(a, "b", 12.0)) == [Pause(view("ab"), 3, 0, D0, 1)]
+
+
+def test_one_that_is_ready_and_then_sends_nothing_is_planned_without_within_the_deadline() -> None:
+    a = leader_in_exchange("bc", buckets=3)
+    stamp = first_stamp(3)
+    a.hear("b", Contribution(stamp, 2), "numbers")
+    for peer, lacks in (("b", ("c",)), ("c", ("a", "b"))):  # c has nothing to say for itself
+        a.hear(peer, Beat(1, 3, 0, "exchanging", 1, lacks))
+    did: list[Action] = []
+    while not did:
+        for peer, lacks in (("b", ("c",)), ("c", ("a", "b"))):
+            did += a.hear(peer, Beat(1, 3, 0, "exchanging", 1, lacks))
+        did += a.wait(1.0)
+    assert a.now == pytest.approx(60.0, abs=2.0)
+    assert plan(first_stamp(3, 1), {"a": 0.5, "b": 0.5}, "bab") in said_to("b", did)
+
+
+def test_when_half_of_all_have_everything_one_that_stands_still_is_left_behind() -> None:
+    a = leader_in_exchange("bcd", buckets=1)
+    stamp = first_stamp(4)
+    a.hear("b", Result(stamp, 0), "sum")
+    a.digested(stamp, D1)
+    a.hear("b", Applied(stamp, D1))
+    a.hear("c", Applied(stamp, D1))
+    did = beats(a, "bcd", 62.0, "exchanging")
+    assert Note("care", "D did not get all results in time.", "d") in did
+    assert said_to("d", did)[0] == Commit(stamp, D1)
 
 
 def test_when_a_contributor_is_lost_the_exchange_begins_anew_without_it() -> None:
@@ -347,7 +431,7 @@ def test_a_member_whose_link_is_up_but_who_says_nothing_is_counted_out() -> None
     a = leader_in_round("bc", buckets=2)
     a.trained(10)
     a.hear("b", Ready(THREE, 10))
-    a.now = 15.0
+    a.wait(15.0)
     a.hear("b", Beat(1, 3, 0, "ready"))
     did = a.wait(6.0)
     assert did[0] == Note("care", "C has said nothing for 20 s.", "c")
@@ -406,10 +490,11 @@ def test_one_that_does_not_answer_who_takes_over_is_not_waited_for_long() -> Non
     b = member_in_round("b", "abcd")
     b.lose("a")
     assert b.hear("c", Standing(SECOND_TERM, 0, D0, True)) == []
-    b.now = 19.0
+    asked = b.wait(19.0)
+    assert {type(message) for message in said_to("d", asked)} == {TakeOver}  # it may not have agreed at first
     b.hear("c", Beat(SECOND_TERM, 5, 0, "idle"))
     did = b.wait(2.0)
-    assert did[0] == Note("care", "D has said nothing for 20 s.", "d")
+    assert Note("care", "D has said nothing for 20 s.", "d") in did
     assert said_to("c", did) == [Announce(View(SECOND_TERM, 6, ("b", "c")), 1, 1, D0, VALUES)]
 
 
@@ -421,7 +506,17 @@ def test_a_leader_that_says_nothing_is_taken_for_lost() -> None:
         Note("care", "A led the rounds and is gone. I lead now.", "a"),
         Note("info", "A takes part no more.", "a"),
         Send("c", TakeOver(View(SECOND_TERM, 4, ("b", "c")))),
+        Send("a", Hello(View(SECOND_TERM, 4, ("b", "c")), 0)),
     ]
+
+
+def test_one_that_slept_does_not_take_the_others_for_lost() -> None:
+    b = member_in_round("b", "abc")
+    assert b.sleep(300.0) == []
+    assert b.wait(18.0) == []
+    a = leader_in_round("bc")
+    assert a.sleep(300.0) == []
+    assert a.status.view == view("abc")
 
 
 def test_two_that_both_take_over_do_so_in_terms_of_their_own() -> None:
@@ -531,6 +626,8 @@ def test_weights_are_served_as_asked_each_bucket_once() -> None:
     a = leader_in_round("b")
     assert a.hear("b", SnapshotRequest((1, 0, 1))) == [SendSnapshot("b", 0, 1), SendSnapshot("b", 0, 0)]
     assert a.hear("b", SnapshotRequest((5, -1))) == []
+    assert a.hear("b", SnapshotRequest((0, 1))) == []  # they are on their way
+    a.wait(5.0)
     assert len(a.hear("b", SnapshotRequest(tuple([0, 1] * 100_000)))) == 2
 
 
@@ -551,11 +648,40 @@ def test_a_contribution_that_cannot_be_used_is_refused_and_its_sender_and_the_le
 def test_the_leader_plans_anew_without_a_member_whose_contribution_was_refused() -> None:
     a = leader_in_exchange("bc", buckets=2)
     again = plan(first_stamp(3, 1), {"a": 0.5, "b": 0.5}, "ba")
-    assert a.hear("b", Complaint(THREE, "c", "it is too short")) == [
+    a.engine.unusable(THREE, "c", "it is too short", a.now)
+    assert a.did()[2:] == [
         Note("care", "Round 1: the exchange begins anew, C: it is too short."),
         Send("b", again), Send("c", again), BeginExchange(again), Contribute(again.stamp, 0, "b", "f32"),
     ]
     assert a.hear("b", Complaint(THREE, "a", "of the first attempt")) == []
+
+
+def test_a_complaint_about_another_member_excludes_nobody_but_they_need_each_other_no_more() -> None:
+    a = leader_in_exchange("bcd", buckets=4)
+    four, quarter = first_stamp(4), {peer: 0.25 for peer in "abcd"}
+    did = a.hear("b", Complaint(four, "c", "lost"))
+    assert said_to("c", did) == [plan(first_stamp(4, 1), quarter, "dada")]
+    again = first_stamp(4, 1)
+    assert a.hear("c", Complaint(again, "b", "lost")) == []  # known
+
+    third = {peer: 1 / 3 for peer in "acd"}
+    did = a.hear("b", Complaint(again, "d", "lost"))  # who cannot exchange with two is out itself
+    assert said_to("c", did) == [plan(first_stamp(4, 2), third, "cdac")]
+
+
+def test_who_complains_about_the_leader_is_left_out_itself() -> None:
+    a = leader_in_exchange("bc", buckets=2)
+    did = a.hear("b", Complaint(THREE, "a", "rubbish"))
+    assert said_to("c", did) == [plan(first_stamp(3, 1), {"a": 0.5, "c": 0.5}, "ca")]
+
+
+def test_nobody_weighs_more_than_what_it_can_have_trained_on() -> None:
+    a = leader_in_round("bc", buckets=1)
+    a.trained(128)
+    a.hear("b", Ready(THREE, 2**62))  # a round has 4 steps of 32 samples
+    did = a.hear("c", Ready(THREE, 64))
+    assert said_to("c", did) == [plan(THREE, {"a": 0.4, "b": 0.4, "c": 0.2}, "b")]
+    assert Note("bad", f"B says that it trained on {2**62} samples; 128 are counted.", "b") in did
 
 
 def test_who_is_refused_is_told_and_does_not_offer_the_same_again() -> None:
@@ -620,7 +746,8 @@ def test_a_commit_before_the_last_results_leaves_only_the_missing_buckets_to_fet
 
 def test_a_leader_that_missed_a_commit_hears_of_it_and_goes_on_from_there() -> None:
     a = leader_in_exchange("bc", buckets=2)
-    did = a.hear("b", Standing(1, 1, D1, True))
+    assert a.hear("b", Standing(1, 1, D1, True)) == [Send("b", TakeOver(view("abc"))), Send("c", TakeOver(view("abc")))]
+    did = a.hear("c", Standing(1, 0, D0, True))
     assert did == [
         Send("b", SnapshotRequest((0,))), Send("c", SnapshotRequest((1,))),
         Send("b", Announce(view("abc"), 4, 2, D1, VALUES)), Send("c", Announce(view("abc"), 4, 2, D1, VALUES)),
@@ -751,11 +878,14 @@ def test_weights_that_a_newcomer_brings_count_when_nobody_here_holds_any() -> No
 def test_when_all_wait_to_be_let_in_by_each_other_the_one_with_the_newest_weights_lets_them() -> None:
     """c is on its way to b's side, b on its way to c's: nobody leads any more."""
     b, c = member_in_round("b", "abc", least=1), member_in_round("c", "abc", least=1)
-    for bench in (b, c):
+    for bench, other in ((b, "c"), (c, "b")):
         bench.lose("a")
+        bench.lose(other)
         bench.connect("x")
-        bench.hear("x", StaleView(View(SECOND_TERM + 1, 9, ("x", "y"))))
+        bench.hear("x", Hello(View(2 * SECOND_TERM, 9, ("x", "y")), 0))
         assert not bench.status.inside
+        bench.lose("x")
+        bench.connect(other)
     for _ in range(50):
         b.hear("c", Join(0, D0, ("b", "x")))
         c.hear("b", Join(0, D0, ("c", "x")))
@@ -764,10 +894,135 @@ def test_when_all_wait_to_be_let_in_by_each_other_the_one_with_the_newest_weight
     assert (b.status.leading, c.status.leading) == (False, True)  # as good as each other: the greater id
 
 
-def test_who_was_never_inside_founds_nothing() -> None:
-    b = Bench("b")
-    b.connect("c")
-    for _ in range(100):
-        b.hear("c", Join(0, D0, ("b",)))
-        b.wait(0.5)
+def newcomers() -> tuple[Bench, Bench]:
+    """b and c have a link to each other and to the host a, and nobody is let in yet."""
+    b, c = Bench("b"), Bench("c")
+    for bench, other in ((b, "c"), (c, "b")):
+        bench.connect("a")
+        bench.connect(other)
+    return b, c
+
+
+def ask_each_other(b: Bench, c: Bench, seconds: float) -> None:
+    for _ in range(int(2 * seconds)):
+        for bench, other in ((b, c), (c, b)):
+            hear_each_other(bench, other, bench.wait(0.5))
+
+
+def hear_each_other(bench: Bench, other: Bench, did: list[Action]) -> None:
+    for message in said_to(other.engine.room.me, did):
+        hear_each_other(other, bench, other.hear(bench.engine.room.me, message))
+
+
+def test_when_the_host_is_gone_before_anybody_was_let_in_the_newcomers_go_on_without_it() -> None:
+    b, c = newcomers()
+    for bench in (b, c):
+        bench.hear("a", Hello(view("a"), 0))
+    ask_each_other(b, c, 5.0)
+    for bench in (b, c):
+        bench.lose("a")
+    ask_each_other(b, c, 25.0)
+    assert (b.status.leading, c.status.leading) == (False, True)
+    assert b.status.view == c.status.view == View(next_term(0, "c"), 2, ("c", "b"))
+    assert (b.status.phase, c.status.phase) == ("training", "training")
+
+
+def test_newcomers_wait_for_a_host_that_has_not_begun() -> None:
+    b, c = newcomers()  # a is connected and says nothing
+    ask_each_other(b, c, 100.0)
     assert not b.status.inside
+    assert not c.status.inside
+
+
+def test_who_knows_of_nobody_founds_nothing() -> None:
+    b = Bench("b")
+    assert b.wait(100.0) == []
+    b.connect("c")  # it says nothing
+    b.wait(100.0)
+    assert not b.status.inside
+
+
+# -- members that have the key and do not mean well ---------------------------------------------------------
+
+
+def working(others: str = "bcd") -> Bench:
+    """b follows a, whose beats come."""
+    b = member_in_round("b", "a" + others)
+    b.hear("a", Beat(1, len(others) + 1, 0, "collecting"))
+    return b
+
+
+@pytest.mark.parametrize("sender", ["c", "x"])
+@pytest.mark.parametrize("kind", [TakeOver, Pause, Announce])
+def test_nobody_takes_the_lead_while_the_leader_is_heard(sender: str, kind: type[RoundMessage]) -> None:
+    b = working()
+    b.connect(sender)
+    claimed = View(2**61, 1, (sender, "b", "a", "d"))
+    rest = {TakeOver: (), Pause: (1, 0, D0, 0), Announce: (1, 1, D0, VALUES)}[kind]
+    assert b.hear(sender, kind(claimed, *rest)) == [Send(sender, StaleView(view("abcd"), 0))]
+    assert b.status.view == view("abcd")
+
+
+def test_a_view_counts_only_those_whom_one_has_a_link_to_and_who_are_not_here() -> None:
+    b = working("b")
+    b.connect("x")
+    many = tuple(f"p{number}" for number in range(50))
+    assert b.hear("x", Hello(View(2**61, 1, ("x", *many)), 2**61)) == []
+    b = working()
+    b.connect("x")
+    assert b.hear("x", Hello(View(2**61, 1, ("x", "a", "c", "d")), 2**61)) == []
+    assert b.hear("x", StaleView(View(2**61, 1, ("x", "a", "c", "d")), 2**61)) == []
+    assert b.status.view == view("abcd")
+
+
+def test_a_leader_that_is_followed_leads_on_whatever_one_member_claims() -> None:
+    a = leader_in_round("bcd")
+    for peer in "bc":
+        a.hear(peer, Beat(1, 4, 0, "training"))
+    claimed = View(2**61, 1, ("d", "a", "b", "c"))
+    assert a.hear("d", TakeOver(claimed)) == [Send("d", StaleView(view("abcd"), 0))]
+    assert a.hear("d", StaleView(View(2**61, 1, ("d", "b", "c")), 9)) == [Send("d", Hello(view("abcd"), 0))]
+    assert a.status.leading
+
+
+def test_when_the_leader_is_lost_only_the_next_one_is_followed() -> None:
+    c = member_in_round("c", "abcd")
+    c.lose("a")
+    claimed = View(2**61, 1, ("d", "b", "c"))
+    assert c.hear("d", TakeOver(claimed)) == [Send("d", StaleView(view("abcd"), 0))]
+    c.hear("b", TakeOver(View(SECOND_TERM, 5, ("b", "c", "d"))))
+    assert c.status.view.leader == "b"
+
+
+def test_of_where_members_say_that_they_stand_only_what_can_be_is_believed() -> None:
+    b = member_in_round("b", "abcd")
+    b.lose("a")
+    b.hear("c", Standing(SECOND_TERM, 0, D0, True))
+    did = b.hear("d", Standing(SECOND_TERM, 1000, "invented", True))
+    assert [message.round for message in said_to("c", did) if isinstance(message, Announce)] == [1]
+
+
+def test_after_a_commit_of_mine_nobody_is_taken_for_further() -> None:
+    a = leader_in_exchange("bc", buckets=1)
+    a.hear("b", Result(THREE, 0), "sum")
+    a.digested(THREE, D1)
+    for peer in "bc":
+        a.hear(peer, Applied(THREE, D1))
+    assert a.status.round == 1
+    assert a.hear("b", Standing(1, 2, "invented", True)) == []
+
+
+def test_beats_with_invented_progress_do_not_hold_an_exchange() -> None:
+    a = leader_in_exchange("b", buckets=2)
+    did: list[Action] = []
+    for number in range(62):
+        did += a.hear("b", Beat(1, 2, 0, "exchanging", 1000 + number))
+        did += a.wait(1.0)
+    assert plan(first_stamp(2, 1), {"a": 1.0}, "aa") in said_to("b", did)
+
+
+def test_what_is_said_too_often_about_a_peer_is_not_told() -> None:
+    c, its = member_in_exchange("c", "abc", "bca")
+    notes = [note for _ in range(1000) for note in c.hear("b", Refused(its.stamp, "no" * 1000))]
+    assert len(notes) == 30
+    assert max(len(note.text) for note in notes if isinstance(note, Note)) == 300

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from desktop.rounds.actions import Action, DigestBase, Restore, Send
 from desktop.rounds.fetch import PATIENCE_S, WINDOW, Fetch
 from desktop.rounds.messages import PeerId, SnapshotBucket, SnapshotRequest, View
@@ -78,8 +80,22 @@ def test_a_source_that_sends_nothing_is_given_up_for_another() -> None:
     mine.now = PATIENCE_S + 0.1
     fetch.work()
     assert requests(mine) == {"b": (0,)}
-    fetch.arrived("a", SnapshotBucket(3, 0), "too late")
+    fetch.arrived("x", SnapshotBucket(3, 0), "not asked")
     assert take(mine) == []
+    fetch.arrived("a", SnapshotBucket(3, 0), "late, but what was asked for")
+    assert [type(action) for action in take(mine)] == [Restore, DigestBase]
+
+
+def test_a_slow_source_is_given_twice_as_long_each_time() -> None:
+    """Asking it again and again would only make it slower."""
+    mine = room(1, "a")
+    fetch = Fetch(mine)
+    asked = []
+    while mine.now < 100.0:
+        fetch.work()
+        asked += [mine.now] * len(requests(mine))
+        mine.now += 0.5
+    assert asked == pytest.approx([0.0, 5.0, 15.0, 35.0, 75.0], abs=2.5)
 
 
 def test_the_only_source_is_asked_again() -> None:

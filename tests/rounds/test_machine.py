@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from desktop.rounds import leader, member
+from desktop.rounds import engine, leader, member
 from desktop.rounds.machine import Machine, Table, every
 
 DOOR = Table(
@@ -53,11 +55,28 @@ def test_the_diagram_has_one_line_per_transition() -> None:
     ]
 
 
-@pytest.mark.parametrize(("module", "table"), [(member, member.PHASES), (leader, leader.DUTIES)])
+@pytest.mark.parametrize(
+    ("module", "table"), [(member, member.PHASES), (leader, leader.DUTIES), (engine, engine.STANDING)]
+)
 def test_the_diagram_in_the_docstring_is_the_table(module: object, table: Table) -> None:
     drawn = [line.split("--") for line in (module.__doc__ or "").splitlines() if "-->" in line]
     found = {(parts[0].strip(), parts[1].strip("-")): parts[-1].strip("-> ") for parts in drawn}
     assert found == dict(table.transitions)
+
+
+@pytest.mark.parametrize(
+    ("heading", "table"), [("A room", engine.STANDING), ("A round", leader.DUTIES), ("A member", member.PHASES)]
+)
+def test_the_picture_beside_the_code_is_the_table(heading: str, table: Table) -> None:
+    """When it is not: put what `table.mermaid()` gives into states.md."""
+    text = (Path(engine.__file__).parent / "states.md").read_text(encoding="utf-8")
+    section = text.split(f"## {heading}")[1].split("\n## ")[0]
+    assert section.split("```mermaid\n")[1].split("\n```")[0] == table.mermaid()
+
+
+def test_what_left_a_room_does_not_come_back() -> None:
+    assert {state for state, _ in engine.STANDING.transitions} == {"outside", "following", "leading"}
+    assert {target for target in engine.STANDING.transitions.values()} == {"outside", "following", "leading", "left"}
 
 
 @pytest.mark.parametrize("table", [member.PHASES, leader.DUTIES])

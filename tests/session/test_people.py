@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from desktop.intents import AddData, GoTo, Start, TryImage, TrySample
+from desktop.intents import AddData, GoTo, SetTraining, Start, TryImage, TrySample
 from tests.session.conftest import House, Person
 
 Run = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
@@ -78,6 +78,42 @@ def test_two_people_train_together_by_link(in_house: Run) -> None:
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [4, 4]
         assert {member.name for member in ends[0].members} == {ends[0].name, ends[1].name}
+
+    in_house(story)
+
+
+def test_the_host_changes_how_the_room_trains_while_it_does_and_a_guest_cannot(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "20", "--rounds", "400", "--outer", "nesterov")
+        link = await open_room(host)
+        guest = house.sit_down()
+        await join(guest, link)
+        await take_sample(guest)
+        for person in (host, guest):
+            await person.click("Continue")
+            await person.click("Start")
+        await guest.until(lambda: state(guest).session.round >= 1, "a round")
+        assert state(guest).session.outer == "nesterov"
+        host.controller.intend(SetTraining("precision", "int8"))
+        host.controller.intend(SetTraining("local_steps", "2"))
+        host.controller.intend(SetTraining("weighting", "equal"))
+        for person in (host, guest):
+            await person.until(lambda person=person: (
+                state(person).session.precision, state(person).session.local_steps,
+                state(person).session.policy.weighting) == ("int8", 2, "equal"), "the change")
+            assert state(person).values.precision == "int8"
+        guest.controller.intend(SetTraining("precision", "f32"))
+        await guest.until(lambda: any("leads the rounds and decides this" in notice.text
+                                      for notice in state(guest).notices), "why it cannot be")
+        assert state(guest).values.precision == "int8"
+        now = state(host).session.round
+        host.controller.intend(SetTraining("rounds", str(now + 5)))
+        for person in (host, guest):
+            await person.until(lambda person=person: state(person).session.state == "done", "the end")
+        ends = [state(person).session for person in (host, guest)]
+        assert ends[0].digest == ends[1].digest
+        assert [end.round for end in ends] == [now + 5, now + 5]
+        assert [member.weight for member in ends[0].members] == [0.5, 0.5]
 
     in_house(story)
 

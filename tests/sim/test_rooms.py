@@ -9,6 +9,7 @@ import pytest
 
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
+from tests.sim.rogues import Usurper
 from tests.sim.simulator import Simulator
 
 SHORT = range(40)
@@ -74,7 +75,13 @@ def parting(seed: int, members: int) -> None:
     sim.run(2000, sim.all_finished)
 
 
-SCENARIOS: tuple[Callable[[int, int], None], ...] = (deaths, cuts, comings, freezes, parting)
+def usurped(seed: int, members: int) -> None:
+    """One of them, not the host, says again and again that it leads."""
+    sim = Simulator(seed, members, policy(members), kinds={f"m{members - 1}": Usurper})
+    sim.run(900, sim.agreed)
+
+
+SCENARIOS: tuple[Callable[[int, int], None], ...] = (deaths, cuts, comings, freezes, parting, usurped)
 
 
 # -- tests ------------------------------------------------------------------------------------------------
@@ -148,4 +155,4 @@ def test_parted_rooms_that_did_not_go_on_once(seed: int, members: int) -> None:
 @pytest.mark.parametrize("members", range(2, 9))
 def test_many_seeds(scenario: Callable[[int, int], None], members: int) -> None:
     for seed in range(10_000, 10_080):
-        scenario(seed, max(members, 3) if scenario is freezes else members)
+        scenario(seed, max(members, 3) if scenario in (freezes, usurped) else members)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from desktop.rounds.messages import Stamp
+from desktop.rounds.messages import Outer, Stamp
 from desktop.trainer import wire
 from desktop.trainer.aggregate import Aggregation
 
@@ -28,8 +28,14 @@ def made(update: np.ndarray | float = 0.0, base: np.ndarray = BASE) -> Aggregati
 
 
 def wired(numbers: np.ndarray, precision: str = "f32") -> memoryview:
-    kind = {"f32": "<f4", "f16": "<f2"}[precision]
-    return memoryview(bytearray(np.asarray(numbers).astype(kind).tobytes()))
+    numbers = np.asarray(numbers, np.float32)
+    out = memoryview(bytearray(wire.size(len(numbers), precision)))
+    wire.encode(torch.from_numpy(numbers), precision, out)
+    return out
+
+
+def read(payload: object, count: int, precision: str) -> np.ndarray:
+    return wire.decode(payload, count, precision).numpy()
 
 
 def finish(slices: Iterator[object]) -> list[object]:
@@ -69,7 +75,7 @@ def test_a_bucket_is_reduced_to_the_sum_weighted_by_shares_in_their_order() -> N
     np.testing.assert_allclose(result, 0.5 * np.array([1, 2, 3]) + 0.3 * from_b + 0.2 * from_c, rtol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize("precision", ["f32", "f16", "int8"])
 def test_the_reducer_applies_its_rounded_result_itself(precision: str) -> None:
     numbers = made(np.array([1 / 3, 1 / 7, 1e-4, 0, 0], np.float32))
     numbers.begin(STAMP, precision)
@@ -81,17 +87,18 @@ def test_the_reducer_applies_its_rounded_result_itself(precision: str) -> None:
     other.keep_result(0, memoryview(bytearray(sent)))
     other.keep_result(1, wired(np.zeros(2), precision))
     finish(other.apply(1, (0, 1)))
-    by_hand = BASE[:3] + np.frombuffer(sent, {"f32": "<f4", "f16": "<f2"}[precision]).astype(np.float32)
+    by_hand = BASE[:3] + read(sent, 3, precision)
     assert numbers.committed[:3].numpy().tobytes() == other.committed[:3].numpy().tobytes() == by_hand.tobytes()
 
 
-def test_my_own_update_is_rounded_as_the_others_got_it() -> None:
-    numbers = made(np.array([1 / 3, 0, 0, 0, 0], np.float32))
-    numbers.begin(STAMP, "f16")
-    update = numbers.update(0).numpy().astype("<f2").astype(np.float32)
-    numbers.keep(0, "b", wired(np.zeros(3), "f16"))
-    result = np.frombuffer(reduce(numbers, 0, (("me", 0.5), ("b", 0.5))), "<f2")
-    np.testing.assert_array_equal(result, (update * np.float32(0.5)).astype("<f2"))
+@pytest.mark.parametrize("precision", ["f16", "int8"])
+def test_my_own_update_is_rounded_as_the_others_got_it(precision: str) -> None:
+    numbers = made(np.array([1 / 3, 1 / 7, 0, 0, 0], np.float32))
+    numbers.begin(STAMP, precision)
+    update = read(wired(numbers.update(0).numpy(), precision), 3, precision)
+    numbers.keep(0, "b", wired(np.zeros(3), precision))
+    result = reduce(numbers, 0, (("me", 0.5), ("b", 0.5)))
+    assert result == bytes(wired(update * np.float32(0.5), precision))
 
 
 def test_the_digest_is_sha256_of_the_weights_in_numpys_bytes() -> None:
@@ -202,16 +209,169 @@ def test_what_cannot_be_used_is_refused_and_not_kept(payload: object) -> None:
     assert numbers.versions == [0, 0]
 
 
-def test_an_own_update_or_a_sum_that_does_not_fit_is_refused() -> None:
-    numbers = made(70_000.0)
-    numbers.begin(STAMP, "f16")
+@pytest.mark.parametrize("precision", ["f32", "f16", "int8"])
+def test_an_own_update_or_a_sum_that_is_not_finite_is_refused(precision: str) -> None:
+    numbers = made(np.array([np.inf, 0, 0, 0, 0], np.float32))
+    numbers.begin(STAMP, precision)
     with pytest.raises(ValueError, match="not finite"):
         reduce(numbers, 0, (("me", 1.0),))
-    numbers.begin(NEXT, "f16")
-    numbers.keep(0, "b", wired(np.full(3, 60_000.0), "f16"))
+    numbers.begin(NEXT, precision)
+    numbers.keep(0, "b", wired(np.full(3, 3e38), precision))
     with pytest.raises(ValueError, match="not finite"):
         reduce(numbers, 0, (("b", 2.0),))
     assert finish(numbers.digest_with_results()) == []
+
+
+def test_what_is_too_large_for_float16_travels_in_f16_all_the_same() -> None:
+    numbers = made(np.array([70_000.0, -1e6, 3.0, 0, 0], np.float32))
+    numbers.begin(STAMP, "f16")
+    numbers.keep(0, "b", wired(np.full(3, 60_000.0), "f16"))
+    result = read(reduce(numbers, 0, (("me", 1.0), ("b", 1.0))), 3, "f16")
+    np.testing.assert_allclose(result, [130_000.0, -940_000.0, 60_003.0], atol=500)
+
+
+# -- error feedback -----------------------------------------------------------------------------------
+
+
+def one_round(numbers: Aggregation, round_: int, update: np.ndarray, precision: str = "int8",
+              outer: Outer | None = None, attempts: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Alone in a room: (what I contributed, what came back), both over all weights."""
+    numbers.current += torch.from_numpy(np.asarray(update, np.float32))
+    sent = np.empty(0)
+    for attempt in range(attempts):
+        numbers.begin(Stamp(round_, 1, 1, attempt), precision, outer)
+        sent = np.concatenate([read(wired(numbers.update(bucket).numpy(), precision), numbers.count(bucket), precision)
+                               for bucket in range(len(numbers))])
+        results = [reduce(numbers, bucket, (("me", 1.0),)) for bucket in range(len(numbers))]
+    finish(numbers.apply(round_, tuple(range(len(numbers)))))
+    return sent, np.concatenate([read(result, numbers.count(b), precision) for b, result in enumerate(results)])
+
+
+def test_what_int8_rounds_away_is_sent_later() -> None:
+    """Updates of which one number is too small to be seen beside the other: after many rounds the sum is there."""
+    numbers = made(0.0, np.zeros(5, np.float32))
+    update = np.array([1.0, 0.001, -0.0007, 0.0, 0.25], np.float32)
+    total = np.zeros(5)
+    for round_ in range(1, 201):
+        _, result = one_round(numbers, round_, update)
+        total += result
+        # Never more than half a step of a contribution and of a result away: a step is a 127th of about 1, or 1/4.
+        assert (np.abs(total - round_ * update) <= [0.009] * 3 + [0.003] * 2).all()
+    assert total[1] == pytest.approx(0.2, abs=0.009)
+    np.testing.assert_allclose(numbers.committed.numpy(), total, atol=1e-4)
+
+
+def test_an_exchange_that_begins_anew_sends_the_same_again_and_leaves_the_same_rest() -> None:
+    update = np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32)
+    once, again = made(0.0, np.zeros(5, np.float32)), made(0.0, np.zeros(5, np.float32))
+    for round_ in range(1, 6):
+        expected = one_round(once, round_, update)
+        found = one_round(again, round_, update, attempts=3)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+    assert once.committed.numpy().tobytes() == again.committed.numpy().tobytes()
+
+
+def test_who_does_not_contribute_keeps_its_rest() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    one_round(numbers, 1, np.array([1.0, 0.001, 0, 0, 0], np.float32))
+    rest = numbers.update(0).clone()
+    assert rest[1] != 0
+    numbers.begin(Stamp(2, 1, 1), "int8", contributes=False)
+    for bucket in range(2):
+        numbers.keep_result(bucket, wired(np.ones(numbers.count(bucket)), "int8"))
+    finish(numbers.apply(2, (0, 1)))
+    assert torch.equal(numbers.update(0), rest)
+
+
+def test_after_a_change_of_precision_the_rest_is_sent_and_forgotten() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    update = np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32)
+    total = sum(one_round(numbers, round_, update)[1] for round_ in range(1, 4))
+    total = total + one_round(numbers, 4, update, "f32")[1]
+    np.testing.assert_allclose(total, 4 * update, atol=3e-5)  # a 254th of the 254th that a rest is at most
+    assert not numbers.update(0).any()
+    assert not numbers._owed
+
+
+def test_rests_take_a_quarter_of_the_weights_memory_each() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    one_round(numbers, 1, np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32), outer=Outer("nesterov"))
+    for rests in (numbers._rests, numbers._owed):
+        assert sum(map(len, rests.values())) == 5 + 2 * 2
+    assert [velocity.element_size() for velocity in numbers.outer.velocity.values()] == [2, 2]
+    one_round(numbers, 2, np.zeros(5, np.float32), "f16")
+    assert not numbers._rests
+    assert not numbers._owed
+
+
+def test_a_bucket_that_came_as_a_snapshot_begins_without_rest_and_velocity() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    one_round(numbers, 1, np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32), outer=Outer("nesterov"))
+    numbers.restore(0, 4, wired(np.ones(3)))
+    assert not numbers.update(0).any()
+    assert numbers.update(1).any()
+    assert list(numbers._owed) == list(numbers.outer.velocity) == [1]
+
+
+# -- the outer optimiser ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["momentum", "nesterov"])
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_the_outer_steps_are_those_of_torchs_sgd(kind: str, attempts: int) -> None:
+    """The velocity is had from the results alone, and a repeated attempt counts once."""
+    numbers = made(0.0, np.zeros(5, np.float32))
+    weights = torch.nn.Parameter(torch.zeros(5))
+    sgd = torch.optim.SGD([weights], lr=0.7, momentum=0.9, nesterov=kind == "nesterov")
+    rng = np.random.default_rng(3)
+    for round_ in range(1, 31):
+        update = rng.normal(size=5).astype(np.float32)
+        weights.grad = -torch.from_numpy(update)
+        sgd.step()
+        one_round(numbers, round_, update, "f32", Outer(kind, 0.7, 0.9), attempts)
+        np.testing.assert_allclose(numbers.committed.numpy(), weights.detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_none_takes_the_mean_as_it_is_and_remembers_nothing() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    update = np.array([1, 2, 3, 4, 5], np.float32)
+    one_round(numbers, 1, update, "f32", Outer("nesterov"))
+    assert numbers.outer.velocity
+    _, result = one_round(numbers, 2, update, "f32", Outer("none", 0.1, 0.5))
+    np.testing.assert_allclose(result, update, rtol=1e-6)
+    assert not numbers.outer.velocity
+
+
+@pytest.mark.parametrize(("kind", "rounds"), [("momentum", 1), ("nesterov", 25)])
+def test_who_comes_anew_has_the_velocity_after_some_results(kind: str, rounds: int) -> None:
+    old, new, outer = made(0.0, np.zeros(5, np.float32)), made(0.0, np.zeros(5, np.float32)), Outer(kind)
+    for round_ in range(1, 11):
+        one_round(old, round_, np.full(5, 0.3), "f32", outer)
+    for bucket in range(2):
+        new.restore(bucket, 10, wired(old.committed[old.slices[bucket]].numpy()))
+    for round_ in range(11, 11 + rounds):
+        _, result = one_round(old, round_, np.full(5, 0.1 * round_), "f32", outer)
+        new.begin(Stamp(round_, 1, 1), "f32", outer, contributes=False)
+        for bucket in range(2):
+            new.keep_result(bucket, wired(result[new.slices[bucket]]))
+        finish(new.apply(round_, (0, 1)))
+    for bucket in range(2):
+        torch.testing.assert_close(new.outer.velocity[bucket], old.outer.velocity[bucket], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_given_back_holds_no_memory() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    one_round(numbers, 1, np.array([1.0, 0.001, 0, 0.3, 0.25], np.float32), outer=Outer("momentum"))
+    held = [numbers.committed, *numbers.outer.velocity.values()]
+    assert len(held) == 3
+    numbers.free()
+    assert not numbers._rests
+    assert not numbers._owed
+    assert sum(tensor.untyped_storage().nbytes() for tensor in held) == 0
+
+
+# -- snapshots ----------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_and_its_restoring() -> None:

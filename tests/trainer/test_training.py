@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from desktop.bridge.lifecycle import Failed, FinalModel, Noted, Said, Start
+from desktop.bridge.lifecycle import Failed, FinalModel, NotChanged, Noted, Said, Start
 from desktop.bridge.loopback import LoopbackHub
-from desktop.rounds.messages import Values
+from desktop.rounds.messages import PRECISIONS, Outer, Values
 from desktop.rounds.policy import RoomPolicy
+from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS
-from desktop.tasks.data import load_sample
+from desktop.tasks.data import Batches, load_sample
 from desktop.tasks.spec import TaskSpec
+from desktop.trainer.loop import flatten
 from desktop.trainer.training import Training
 
 BUCKET = 40_000  # bytes: four buckets for the digits model
@@ -78,7 +82,7 @@ class Room:
         return {hashlib.sha256(t.numbers.committed.numpy().tobytes()).hexdigest() for t in self.trainings.values()}
 
 
-@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("members", [1, 2, 3])
 def test_all_members_end_with_bit_identical_weights_and_say_so(tmp_path: Path, members: int, precision: str) -> None:
     room = Room(tmp_path, members, precision=precision)
@@ -164,11 +168,12 @@ def test_the_others_go_on_when_one_stops(tmp_path: Path) -> None:
     assert {room.trainings[name].engine.room.round for name in ("m0", "m1")} == {5}
 
 
-def test_an_update_that_is_not_finite_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
-    room = Room(tmp_path, 3, rounds=2, precision="f16")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_an_update_that_is_not_finite_is_refused_and_the_others_go_on(tmp_path: Path, precision: str) -> None:
+    room = Room(tmp_path, 3, rounds=2, precision=precision)
     bad = room.trainings["m2"]
     spoil = bad.numbers.update
-    bad.numbers.update = lambda bucket: spoil(bucket) + 70_000.0  # type: ignore[method-assign] # over f16's 65,504
+    bad.numbers.update = lambda bucket: spoil(bucket) * float("inf")  # type: ignore[method-assign]
     room.run(lambda: all(room.trainings[name].ended for name in ("m0", "m1")))
     texts = [said.text for said in room.said["m2"] if isinstance(said, Noted)]
     assert any("not finite" in text for text in texts), texts
@@ -191,3 +196,207 @@ def test_a_member_with_another_task_is_not_averaged(tmp_path: Path) -> None:
     room.run(lambda: room.trainings["m0"].ended and room.trainings["m1"].ended)
     assert other.engine.room.round == 0
     assert any("another task" in said.text for said in room.said["m0"] if isinstance(said, Noted))
+
+
+# -- precisions, outer optimiser, weights, changes ------------------------------------------------------
+
+
+def round_of(room: Room, name: str = "m0") -> int:
+    return room.trainings[name].engine.room.round
+
+
+@pytest.mark.parametrize("outer", ["none", "nesterov"])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_with_one_joining_and_one_leaving_on_the_way_all_end_bit_identical(
+    tmp_path: Path, precision: str, outer: str
+) -> None:
+    room = Room(tmp_path, 3, rounds=10, precision=precision, outer=Outer(outer))
+    room.run(lambda: round_of(room) >= 2)
+    late = room.add("late", 4)
+    room.run(lambda: round_of(room, "late") >= 4)
+    gone = room.trainings.pop("m1")
+    gone.stop()
+    room.trainings["m1"] = gone
+    room.run(lambda: gone.ended)
+    del room.trainings["m1"]
+    room.run(room.all_ended)
+    assert set(room.trainings) == {"m0", "m2", "late"}
+    assert {round_of(room, name) for name in room.trainings} == {10}
+    assert room.digests() == {room.trainings["m0"].engine.room.digest}
+    assert late.local.step_number > 0
+    assert not [said for name in room.trainings for said in room.said[name]
+                if isinstance(said, Noted) and ("differed" in said.text or said.severity == "bad")]
+
+
+@pytest.mark.parametrize("precision", ["f32", "int8"])
+def test_a_reducer_that_dies_does_no_harm_to_momentum_and_rests(tmp_path: Path, precision: str) -> None:
+    room = Room(tmp_path, 3, rounds=6, precision=precision, outer=Outer("nesterov"))
+    room.run(lambda: round_of(room) >= 2 and room.trainings["m0"].engine.member.phase == "exchanging")
+    del room.trainings["m2"]
+    room.hub.kill("m2")
+    room.run(room.all_ended)
+    assert len(room.digests()) == 1
+    assert {round_of(room, name) for name in room.trainings} == {6}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_member_whose_products_round_differently_ends_bit_identical(tmp_path: Path, precision: str) -> None:
+    """What a GPU's fused multiply-add does to the velocity: another last bit here and there, in each round."""
+    room = Room(tmp_path, 3, rounds=6, precision=precision, outer=Outer("nesterov"))
+    state, bits = room.trainings["m1"].numbers.outer, torch.Generator().manual_seed(1)
+    follow = state.follow
+
+    def follow_differently(bucket: int, result: torch.Tensor) -> None:
+        follow(bucket, result)
+        velocity = state.velocity[bucket]
+        kind = torch.int32 if velocity.dtype == torch.float32 else torch.int16
+        velocity.view(kind).bitwise_xor_(torch.randint(0, 2, velocity.shape, generator=bits, dtype=kind))
+
+    state.follow = follow_differently  # type: ignore[method-assign]
+    room.run(room.all_ended)
+    mine, its = (room.trainings[name].numbers.outer.velocity for name in ("m0", "m1"))
+    assert any(not torch.equal(mine[bucket], its[bucket]) for bucket in mine)
+    for bucket, velocity in mine.items():  # the differences do not add up
+        assert (velocity - its[bucket]).norm() < (0.02 if precision == "int8" else 1e-5) * velocity.norm()
+    assert len(room.digests()) == 1
+    assert not [said for each in room.said.values() for said in each
+                if isinstance(said, Noted) and "differed" in said.text]
+
+
+def smooth(spec: TaskSpec) -> nn.Module:
+    """The digits' model without kinks, of the same shape."""
+    return nn.Sequential(
+        nn.Conv2d(spec.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.Tanh(),
+        nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.Tanh(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(512, 64), nn.Tanh(), nn.Linear(64, 10),
+    )
+
+
+@pytest.mark.parametrize(("model", "most"), [(smooth, 1e-5), (models.MODELS["digits-cnn"], 1e-3)])
+def test_with_one_local_step_members_are_one_process_with_their_batches_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Callable[[TaskSpec], nn.Module], most: float
+) -> None:
+    """50 rounds of SGD: 4 members with batches of 8 against plain torch with batches of 32.
+
+    The digits' own model has kinks (ReLU, maximum): where a number lies on one, the last bit of a sum, which depends
+    on the size of the batch, decides which gradient a picture has; in either of the two runs. Without kinks there is
+    only rounding.
+    """
+    monkeypatch.setitem(models.MODELS, "digits-cnn", model)
+    members, size, rounds = 4, 8, 50
+    spec = DIGITS.changed(optimiser="sgd", lr=0.05, batch=size)
+    room = Room(tmp_path, members, spec, rounds=rounds, local_steps=1)
+    drawn: dict[str, list[np.ndarray]] = {name: [] for name in room.trainings}
+    for name, training in room.trainings.items():
+        training.local.batches = Watched(training.local.batches, drawn[name])
+    numbers, committed = room.trainings["m0"].numbers, {}
+
+    def keep() -> bool:
+        if len(set(numbers.versions)) == 1 and numbers.versions[0] not in committed:
+            committed[numbers.versions[0]] = numbers.committed.clone()
+        return room.all_ended()
+
+    room.run(keep)
+    assert sorted(committed) == list(range(rounds + 1))
+    one = models.build_model(spec, spec.seed)
+    flat = flatten(one)
+    for step in range(rounds):
+        batches = [models.tensors(t.local.data.train, drawn[name][step]) for name, t in room.trainings.items()]
+        x, y = (torch.cat(parts) for parts in zip(*batches, strict=True))
+        one.zero_grad()
+        nn.functional.cross_entropy(one(x), y).backward()
+        with torch.no_grad():
+            for parameter in one.parameters():
+                parameter -= 0.05 * parameter.grad  # type: ignore[operator]
+        worst = (committed[step + 1] - flat).abs().max().item()
+        assert worst <= most, f"after step {step + 1}"
+    assert (flat - committed[0]).abs().max() > 0.02  # it did learn
+
+
+class Watched(Batches):
+    """Writes down the batches that another draws."""
+
+    def __init__(self, batches: Batches, drawn: list[np.ndarray]) -> None:
+        self.__dict__.update(batches.__dict__)
+        self._into = drawn
+
+    def __next__(self) -> np.ndarray:
+        batch = super().__next__()
+        self._into.append(batch)
+        return batch
+
+
+def test_by_epochs_each_member_goes_through_its_own_data(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, rounds=2, local_epochs=1.0, batch=50)
+    room.run(room.all_ended)
+    for training in room.trainings.values():
+        train = len(training.local.data.train)
+        assert training.local.step_number == 2 * -(-train // 50)
+        assert training.local.planned == -(-train // 50)
+    assert len(room.digests()) == 1
+
+
+@pytest.mark.parametrize("weighting", ["samples", "equal"])
+def test_members_with_more_data_weigh_more_or_not(tmp_path: Path, weighting: str) -> None:
+    values = Values(rounds=1, local_epochs=1.0, batch=50, weighting=weighting)
+    room = Two(tmp_path, RoomPolicy(values=values, start_members=2))
+    weights: dict[str, float] = {}
+
+    def watch() -> bool:
+        exchange = room.trainings["all"].engine.member.exchange
+        if exchange is not None:
+            weights.update({share.peer: share.weight for share in exchange.plan.shares})
+        return room.all_ended()
+
+    room.run(watch)
+    steps = {name: training.local.step_number for name, training in room.trainings.items()}
+    assert steps["all"] == 28  # 1,374 of 1,797 digits are there to train on: 50 at a time
+    assert steps["third"] == 10
+    expected = {"all": 28 / 38, "third": 10 / 38} if weighting == "samples" else {"all": 0.5, "third": 0.5}
+    assert weights == pytest.approx(expected)
+
+
+class Two(Room):
+    """One member with all of the sample data, one with a third."""
+
+    def __init__(self, folder: Path, policy: RoomPolicy) -> None:
+        super().__init__(folder, 0)
+        self.policy = policy
+        self.shares = 1
+        self.add("all", 1)
+        self.shares = 3
+        self.add("third", 3)
+
+
+def test_values_change_at_a_boundary_for_the_whole_room(tmp_path: Path) -> None:
+    room = Room(tmp_path, 3, rounds=12)
+    values = room.policy.values
+    wanted = [
+        dataclasses.replace(values, precision="int8", local_steps=2, outer=Outer("nesterov")),
+        dataclasses.replace(values, precision="f16", batch=8, lr=0.0005, outer=Outer("momentum")),
+        dataclasses.replace(values, precision="f32", weighting="equal", rounds=9),
+    ]
+    for round_, each in zip((2, 4, 6), wanted, strict=True):
+        room.run(lambda round_=round_: round_of(room) >= round_)
+        room.trainings["m0"].change(each)
+    room.run(room.all_ended)
+    assert {round_of(room, name) for name in room.trainings} == {9}
+    assert len(room.digests()) == 1
+    for name, training in room.trainings.items():
+        assert training.engine.room.values == wanted[-1]
+        told = [said.text for said in room.said[name] if isinstance(said, Noted) and "on: " in said.text]
+        assert len(told) == 3, told
+        assert "precision int8" in told[0]
+    assert not [said for each in room.said.values() for said in each if isinstance(said, NotChanged)]
+
+
+def test_a_change_that_cannot_be_is_said_with_the_values_that_stay(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, rounds=4)
+    room.run(lambda: round_of(room, "m1") >= 1)
+    room.trainings["m1"].change(dataclasses.replace(room.policy.values, precision="int8"))
+    said = room.last("m1", NotChanged)
+    assert isinstance(said, NotChanged)
+    assert "m0 leads the rounds" in said.sentence
+    assert said.values == room.policy.values
+    room.run(room.all_ended)
+    assert {t.engine.room.values for t in room.trainings.values()} == {room.policy.values}

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.intents import GoTo, Intent, Leave, SetTraining, Start, Stop
-from desktop.state import LogLine, MemberRow, Moving, SessionState, WindowState
+from desktop.state import LogLine, MemberRow, Moving, SessionState, TrainingValues, WindowState
 from desktop.ui.main_window import MainWindow
 from desktop.ui.members import MemberLine
 from desktop.ui.theme import theme
@@ -380,3 +380,60 @@ def test_the_whole_words_fit_at_1280(window: MainWindow, page: TrainPage) -> Non
         assert not part.is_elided(), part.text()
     assert page.members.area.verticalScrollBar().maximum() == 0
     assert find_button(page, "Invite…").width() >= find_button(page, "Invite…").sizeHint().width()
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1024, 640)])
+@pytest.mark.parametrize("state", ["train_ready", "training"])
+def test_the_other_five_values_are_shown_in_the_place_of_the_first(
+    window: MainWindow, page: TrainPage, qtbot: QtBot, size: tuple[int, int], state: str
+) -> None:
+    window.resize(*size)
+    show(window, sample_states.SAMPLES[state]())
+    values = page.values
+    if state == "training":
+        assert not values.isVisible()
+        qtbot.mouseClick(page.change, Qt.MouseButton.LeftButton)
+    for _ in range(2):
+        assert values.batch.isVisible()
+        assert not values.outer.isVisible()
+        qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
+        assert values.outer.isVisible()
+        assert not values.batch.isVisible()
+        for part in (values.weighting, values.outer, values.local_epochs, values.outer_lr, values.outer_momentum):
+            assert part.width() >= (0 if isinstance(part, QAbstractSpinBox) else part.minimumSizeHint().width())
+            assert inside(part, window)
+        qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
+
+
+def test_the_leader_changes_values_while_training_and_others_see_them(
+    window: MainWindow, page: TrainPage, asked: list[Intent], qtbot: QtBot
+) -> None:
+    state = sample_states.training()
+    session = msgspec.structs.replace(state.session, role="leader")
+    show(window, msgspec.structs.replace(state, session=session))
+    qtbot.mouseClick(page.change, Qt.MouseButton.LeftButton)
+    values = page.values
+    assert values.note.text() == "a change counts from the next round on, for all"
+    values.precision.setCurrentText("int8")
+    values.outer.setCurrentText("nesterov")
+    values.weighting.setCurrentText("equal")
+    values.local_epochs.stepUp()
+    assert asked == [SetTraining("precision", "int8"), SetTraining("outer", "nesterov"),
+                     SetTraining("weighting", "equal"), SetTraining("local_epochs", "1")]
+    member = msgspec.structs.replace(session, role="member")
+    show(window, msgspec.structs.replace(state, session=member))
+    assert values.note.text() == "the leader sets these"
+    assert not values.precision.isEnabled()
+    qtbot.mouseClick(page.change, Qt.MouseButton.LeftButton)
+    assert not values.isVisible()
+
+
+def test_an_outer_learning_rate_is_asked_for_only_where_there_is_an_outer_optimiser(
+    window: MainWindow, page: TrainPage
+) -> None:
+    state = sample_states.train_ready()
+    show(window, state)
+    assert not page.values.outer_lr.isEnabled()
+    show(window, msgspec.structs.replace(state, values=TrainingValues(outer="momentum")))
+    assert page.values.outer_lr.isEnabled()
+    assert page.values.local_epochs.text() == "off"
