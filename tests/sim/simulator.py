@@ -231,7 +231,7 @@ class Simulator:
         self.leaders: dict[tuple[int, int], str] = {}
         self._applied: dict[Stamp, set[str]] = {}  # who said so, and it came to the leader
         self._heard: dict[tuple[str, str], float] = {}  # (from, to): when a beat came last
-        self._planned: dict[Stamp, tuple[float, Plan]] = {}
+        self._planned: dict[Stamp, tuple[float, Plan, float]] = {}
         self.trace: list[str] = []
         for number in range(members):
             self.add(f"m{number}", founder=number == 0, speed=self.rng.choice((1, 1, 3)) if speeds else 1.0)
@@ -398,19 +398,20 @@ class Simulator:
     def _announced(self, sender: str, message: Plan | Commit) -> None:
         """A commit needs the digests of all contributors that can still speak, or a deadline that has passed."""
         if isinstance(message, Plan):
-            self._planned.setdefault(message.stamp, (self.now, message))
+            deadline_s = self.nodes[sender].engine.leader.deadline_s  # by the commit it is that of the next round
+            self._planned.setdefault(message.stamp, (self.now, message, deadline_s))
             return
         planned = self._planned.get(message.stamp)
         if planned is None:
             raise InvariantBroken(f"1: {sender} commits {message.stamp}, which was never planned")
-        since, plan = planned
+        since, plan, deadline_s = planned
         leader = self.nodes[sender].engine.leader
         for share in plan.shares:
             node = self.nodes[share.peer]
             can_speak = node.alive and not node.left and frozenset((sender, share.peer)) in self.linked
             said = share.peer == sender or share.peer in self._applied.get(message.stamp, set())
             gone = share.peer not in leader.present_members()
-            late = self.now - since >= 0.97 * leader.deadline_s
+            late = self.now - since >= 0.97 * deadline_s
             if can_speak and not said and not gone and not late:
                 raise InvariantBroken(f"1: {sender} commits {message.stamp} without the digest of {share.peer}")
 
@@ -453,7 +454,7 @@ class Simulator:
             raise InvariantBroken(f"lead: {node.name} follows {view.leader} while {before.leader} leads it")
         if view.members:
             new = [peer for peer in view.members if peer not in node.seen]
-            if node.name in node.seen and new and view.members[-len(new) :] != tuple(new):
+            if view.term == before.term and new and view.members[-len(new) :] != tuple(new):
                 old = [peer for peer in view.members if peer in before.members]
                 if old and view.members.index(new[0]) < view.members.index(old[0]):
                     raise InvariantBroken(f"lead: a newcomer comes first: {before.members}, then {view.members}")
@@ -519,7 +520,7 @@ class Simulator:
     def lost_weights(self) -> bool:
         """All who held the room's weights are gone; those who were still fetching them wait for one to come back."""
         living = self.living()
-        return bool(living) and all(not node.engine.room.inside and not node.engine.room.whole for node in living)
+        return bool(living) and not any(node.engine.room.whole for node in living)
 
     def _kinds(self) -> set[tuple[int, tuple[float, ...]]]:
         return {(node.engine.room.round, tuple(node.numbers.base)) for node in self.living()}
