@@ -223,12 +223,23 @@ def remote_candidates(connection: RTCPeerConnection) -> int:
 
 
 def chosen_path(connection: RTCPeerConnection) -> Path:
-    """The pair of candidates in use. aiortc does not say it, so aioice's own table is read, never written."""
-    pairs = getattr(getattr(_transport(connection), "_connection", None), "_nominated", {})
-    for pair in pairs.values():
-        local, remote = pair.local_candidate.type, pair.remote_candidate.type
-        return Path("relay" if "relay" in (local, remote) else "direct", local, remote)
-    return Path()
+    """The kinds of the candidates in use."""
+    pair = _chosen_pair(connection)
+    if pair is None:
+        return Path()
+    local, remote = pair.local_candidate.type, pair.remote_candidate.type
+    return Path("relay" if "relay" in (local, remote) else "direct", local, remote)
+
+
+def near(connection: RTCPeerConnection) -> tuple[str, str] | None:
+    """(my address, the peer's) when both are in one network: no relay, no address translation between."""
+    pair = _chosen_pair(connection)
+    if pair is None:
+        return None
+    mine, theirs = pair.local_candidate, pair.remote_candidate
+    if {mine.type, theirs.type} <= {"host", "prflx"} and ipaddress.ip_address(theirs.host).is_private:
+        return str(mine.host), str(theirs.host)
+    return None
 
 
 def hold_back_names(sdp: str) -> tuple[str, list[str]]:
@@ -248,6 +259,13 @@ def max_message_size(sdp: str) -> int:
     """What the remote takes in one packet, in bytes: 0 is any size; 65,536 when it does not say (RFC 8841, 6)."""
     match = re.search(r"^a=max-message-size:(\d{1,20})\s*$", sdp, re.MULTILINE)
     return int(match.group(1)) if match else 65_536
+
+
+def _chosen_pair(connection: RTCPeerConnection) -> Any:
+    """The pair of candidates in use; None before one is. aiortc does not say it, so aioice's own table is read, never
+    written."""
+    pairs = getattr(getattr(_transport(connection), "_connection", None), "_nominated", {})
+    return next(iter(pairs.values()), None)
 
 
 def _transport(connection: RTCPeerConnection) -> Any:

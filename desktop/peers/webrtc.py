@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 from collections.abc import AsyncIterator, Callable
 from enum import Enum
@@ -275,31 +274,27 @@ class WebRtcLane:
         return self._channel.bufferedAmount if self._channel is not None else 0
 
     @property
+    def _alive(self) -> RTCPeerConnection | None:
+        return self._connection if self.state is not State.CLOSED else None
+
+    @property
     def path(self) -> ice.Path:
         """The path in use."""
-        alive = self._connection if self.state is not State.CLOSED else None
-        return ice.chosen_path(alive) if alive is not None else ice.Path()
+        return ice.chosen_path(self._alive) if self._alive is not None else ice.Path()
 
     @property
     def gathered(self) -> dict[str, int]:
         """This side's candidates by type."""
-        alive = self._connection if self.state is not State.CLOSED else None
-        return ice.gathered(alive) if alive is not None else {}
+        return ice.gathered(self._alive) if self._alive is not None else {}
 
     @property
     def remote_candidates(self) -> int:
         """How many candidates the other side has."""
-        alive = self._connection if self.state is not State.CLOSED else None
-        return ice.remote_candidates(alive) if alive is not None else 0
+        return ice.remote_candidates(self._alive) if self._alive is not None else 0
 
     def near(self) -> tuple[str, str] | None:
-        """(my address, the peer's) when both are in one network: no relay, no address translation between."""
-        pairs = getattr(getattr(_ice_transport(self._connection), "_connection", None), "_nominated", {})
-        for pair in pairs.values():
-            mine, theirs = pair.local_candidate, pair.remote_candidate
-            if {mine.type, theirs.type} <= {"host", "prflx"} and ipaddress.ip_address(theirs.host).is_private:
-                return str(mine.host), str(theirs.host)
-        return None
+        """See `ice.near`."""
+        return ice.near(self._alive) if self._alive is not None else None
 
     # -- small things -------------------------------------------------------------------------------
 
@@ -318,11 +313,6 @@ class WebRtcLane:
                 self._loop.call_exception_handler({"message": f"lane to {self.peer}", "exception": error})
 
         return call
-
-
-def _ice_transport(connection: RTCPeerConnection | None) -> Any:
-    sctp = connection.sctp if connection is not None else None
-    return sctp.transport.transport if sctp is not None else None
 
 
 def _tasks_of(connection: RTCPeerConnection) -> list[asyncio.Task[Any]]:
