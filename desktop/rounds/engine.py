@@ -225,6 +225,7 @@ class RoundEngine:
         if not self._left:
             self.room.tell(sorted(self.room.connected), Leave())
             self.machine.fire("left")
+            self.member.drop_carried("I leave")
             self.member.out()
         self._settle()
 

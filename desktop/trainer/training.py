@@ -91,6 +91,8 @@ class Training:
         self._marked: set[tuple[str, str]] = set()  # (peer, what is wrong) that was told already
         self._job: Iterator[object] | None = None
         self._training_round = 0
+        self._cut = 0  # local steps of the round in hand that its plan left undone
+        self._owed = 0  # of an earlier round whose work is carried: only these are trained in the next one
         self._weights: dict[str, float] = {}  # of members' updates in the latest exchange
         self._diverged = 0
         self._points: list[Point] = []
@@ -134,6 +136,8 @@ class Training:
         for action in self._actions:
             if isinstance(action, act.Send):
                 self._transport.send(action.to, codec.encode(action.message, self._schema), bulk=False)
+            elif isinstance(action, act.Note):
+                self._say(Noted(severity=action.severity, text=action.text, peer=action.peer))
         # A commit that was decided is carried out to its end, or the weights would be those of two rounds.
         committing = (act.KeepResult, act.ApplyResults, act.Restore)
         self._actions = deque(action for action in self._actions if isinstance(action, committing))
@@ -263,6 +267,7 @@ class Training:
                 self._job = self._begin_steps(round_, values)
             case act.StopTraining():
                 self._training_round = 0
+                self._cut = self.local.left
                 self.local.cancel()
             case act.BeginExchange(plan):
                 self._weights = {share.peer: round(share.weight, 6) for share in plan.shares}
@@ -287,9 +292,13 @@ class Training:
                     self._job = self._digest_results(stamp)
             case act.DigestBase(round_):
                 self._job = self._digest_base(round_)
-            case act.ApplyResults(round_, buckets):
+            case act.ApplyResults(round_, buckets, work):
                 self._drop_held(SendResult)  # who has heard of the commit takes no results any more
-                self._job = self._apply(round_, buckets)
+                self._owed = {"carried": self._cut, "counted": 0}.get(work, self._owed)
+                self._job = self._apply(round_, buckets, work)
+            case act.DropCarried():
+                self._owed = 0
+                self.numbers.drop_carried()
             case act.Validate(round_):
                 self._job = self._validate(round_)
             case act.Restore(bucket, peer, payload, round_):
@@ -318,11 +327,12 @@ class Training:
             self.numbers.rewind(bucket)
             yield None
         if not self.left:
-            self._training_round = round_
-            self.local.begin(values.steps(len(self.local.data.train)), values.batch, values.lr)
+            self._training_round, self._cut = round_, 0
+            steps = values.steps(len(self.local.data.train))
+            self.local.begin(min(steps, self._owed or steps), values.batch, values.lr)
 
-    def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
-        yield from self.numbers.apply(round_, buckets)
+    def _apply(self, round_: int, buckets: tuple[int, ...], work: str) -> Iterator[object]:
+        yield from self.numbers.apply(round_, buckets, work)
         missed = tuple(bucket for bucket in buckets if self.numbers.versions[bucket] < round_)
         if missed:
             self.engine.not_applied(missed, self._clock())
