@@ -63,6 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     outer: str | None = None
     outer_lr: float | None = None
     outer_momentum: float | None = None
+    late: str | None = None
     seed: int | None = None
     ice: tuple[str, ...] | None = None
     turn: tuple[TurnServer, ...] | None = None
@@ -134,6 +135,8 @@ OPTIONS: dict[str, Declared] = {
                       "outer optimiser on the members' mean: none, momentum or nesterov (DiLoCo)"),
     "outer-lr": Declared(Real(0, 10, open_low=True), "X", "learning rate of the outer optimiser, 0.7 if not given"),
     "outer-momentum": Declared(Real(0, 0.999), "X", "momentum of the outer optimiser, 0.9 if not given"),
+    "late": Declared(Choice(("drop", "carry")), "L",
+                     "work that misses its round: drop it, or carry it into a later one"),
     "seed": Declared(declared("seed").kind, "N", "where chance begins"),
     "ice": Declared(declared("ice_servers").kind, "URL,...", "STUN servers"),
     "turn": Declared(declared("turn").kind, "'turn:HOST:PORT|USER|PASSWORD;...'", "TURN servers"),
@@ -156,7 +159,7 @@ OPTIONS: dict[str, Declared] = {
 
 # What the host of a room decides for all members.
 TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "local-epochs", "rounds", "precision", "weighting", "outer",
-                 "outer-lr", "outer-momentum", "seed")
+                 "outer-lr", "outer-momentum", "late", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
             "reach": "reach", "min_members": "members"}

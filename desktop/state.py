@@ -65,6 +65,7 @@ class Policy(Frozen):
     beat_ms: int = 500
     deadline_s: float = 0.0
     weighting: str = "samples"  # "samples": as many as it trained on | "equal"
+    late: str = "drop"  # work that misses its round: "drop" | "carry" into the member's next contribution
 
 
 class Fault(Frozen):
@@ -218,6 +219,7 @@ class TrainingValues(Frozen):
     outer: str = "none"
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
+    late: str = "drop"
 
 
 class NearbyRoom(Frozen):

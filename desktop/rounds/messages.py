@@ -73,6 +73,8 @@ class Values:
     """What the leader decides for all; changes count from the next announcement on.
 
     `local_epochs` above 0 counts local steps by passes through a member's own data, and `local_steps` is not used then.
+    `late` says what becomes of a member's work that no round has counted: it is left out, or the member adds it to its
+    next contribution, which weighs no more for that.
     """
 
     rounds: int = 12

@@ -266,7 +266,8 @@ class Record:
                 local_epochs=progress.values.local_epochs, outer=progress.values.outer.kind,
                 outer_lr=progress.values.outer.lr, outer_momentum=progress.values.outer.momentum,
                 policy=Policy(quorum=progress.quorum, n=max(1, len(progress.seats)),
-                              deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting),
+                              deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting,
+                              late=progress.values.late),
                 seconds_left=self._seconds_left(progress),
             )
         final = self.final

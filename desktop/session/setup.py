@@ -46,7 +46,7 @@ class Setup:
         spec = TASKS[task].changed(
             seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
         )
-        keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
+        keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum", "late")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
         self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
                                         **more))
@@ -145,7 +145,7 @@ class Setup:
         v = self.values
         return Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr,
                       local_epochs=v.local_epochs, weighting=v.weighting,
-                      outer=Outer(v.outer, v.outer_lr, v.outer_momentum))
+                      outer=Outer(v.outer, v.outer_lr, v.outer_momentum), late=v.late)
 
     def policy(self, mode: str) -> RoomPolicy:
         """How rounds go on. A demo goes on when its other windows are closed; people wait for a second one."""
@@ -165,4 +165,5 @@ def shown(values: Values) -> TrainingValues:
     outer = values.outer
     return TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps, rounds=values.rounds,
                           precision=values.precision, local_epochs=values.local_epochs, weighting=values.weighting,
-                          outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum)
+                          outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum,
+                          late=values.late)

@@ -115,6 +115,8 @@ class StatusCard(Card):
             notes.append(session.precision)
             if session.policy.weighting == "equal":
                 notes.append(self.tr("all weigh alike"))
+            if session.policy.late == "carry":
+                notes.append(self.tr("late work is carried"))
             if session.outer != "none":
                 notes.append(session.outer)
             if session.bytes_per_s > 0:

@@ -13,6 +13,7 @@ from desktop.ui.widgets import Card, ChoiceBox, ElidedLabel, RateBox, WholeBox, 
 PRECISIONS = ("f32", "f16", "int8")
 OUTER = ("none", "momentum", "nesterov")
 WEIGHTINGS = ("samples", "equal")
+LATE = ("drop", "carry")
 
 
 class EpochsBox(RateBox):
@@ -27,7 +28,7 @@ class EpochsBox(RateBox):
 
 
 class ValuesCard(Card):
-    """Five fields on one line, and five more in their place."""
+    """Five fields on one line; three more in their place, and then another three."""
 
     intent = Signal(object)
 
@@ -48,6 +49,8 @@ class ValuesCard(Card):
         self.outer.addItems(OUTER)
         self.outer_lr = RateBox(self.tr("Outer learning rate"), 0.000001, 10.0)
         self.outer_momentum = RateBox(self.tr("Outer momentum"), 0.0, 0.999)
+        self.late = ChoiceBox(self.tr("Late work"))
+        self.late.addItems(LATE)
         self.batch.setToolTip(self.tr("pictures in one step"))
         self.lr.setToolTip(self.tr("how far one step goes"))
         self.local_steps.setToolTip(self.tr("steps on your own data between two exchanges"))
@@ -56,22 +59,25 @@ class ValuesCard(Card):
         self.local_epochs.setToolTip(self.tr("passes through your own data between two exchanges, instead of steps"))
         self.weighting.setToolTip(self.tr("samples: more data counts more; equal: each member counts alike"))
         self.outer.setToolTip(self.tr("what is done with the members' mean; nesterov is what DiLoCo does"))
+        self.late.setToolTip(self.tr(
+            "work of a member that misses its round — drop: it is left out; carry: the member adds it to its next "
+            "contribution. Choose carry when a slow member's data must not be lost; what it learnt is a little out of "
+            "date by then."))
         self.note = ElidedLabel("", "quiet")
-        self.more = button("", self._turn, "link", self.tr("More values"))
+        self.more = button("", lambda: self._turn(self._line_shown + 1), "link", self.tr("More values"))
         head = row(label(self.tr("How the room trains"), "strong"), self.note, self.more, spacing=14)
         head.setStretch(1, 1)
         self.body.addLayout(head)
         self._lines = self._fields()
         for fields in self._lines:
             self.body.addWidget(fields)
-        self._lines[0].hide()
-        self._turn()
+        self._turn(0)
         self._connect()
 
     def show_values(self, values: TrainingValues, *, own: bool, running: bool = False) -> None:
         """Show the values; `own` when this window may change them, `running` when they count from the next round on."""
         parts = (self.batch, self.lr, self.local_steps, self.rounds, self.precision, self.local_epochs, self.weighting,
-                 self.outer, self.outer_lr, self.outer_momentum)
+                 self.outer, self.outer_lr, self.outer_momentum, self.late)
         for part in parts:
             part.setEnabled(own)
         stepwise = values.outer != "none"
@@ -99,24 +105,26 @@ class ValuesCard(Card):
         self.outer.setCurrentText(values.outer)
         self.outer_lr.setValue(values.outer_lr)
         self.outer_momentum.setValue(values.outer_momentum)
+        self.late.setCurrentText(values.late)
         self._showing = False
 
-    def _turn(self) -> None:
-        """Show the other line."""
-        first, second = self._lines
-        other = first.isVisibleTo(self)
-        first.setVisible(not other)
-        second.setVisible(other)
-        set_text(self.more, self.tr("Back") if other else self.tr("More"))
+    def _turn(self, line: int) -> None:
+        """Show this line alone; after the last comes the first."""
+        self._line_shown = line % len(self._lines)
+        for number, fields in enumerate(self._lines):
+            fields.setVisible(number == self._line_shown)
+        last = self._line_shown == len(self._lines) - 1
+        set_text(self.more, self.tr("Back") if last else self.tr("More"))
 
-    def _fields(self) -> tuple[QWidget, QWidget]:
+    def _fields(self) -> tuple[QWidget, ...]:
         first = self._line(68, (self.tr("Batch"), self.batch), (self.tr("Learning rate"), self.lr),
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
                            (self.tr("Precision"), self.precision))
         second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
-                            (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
-                            (self.tr("Momentum"), self.outer_momentum))
-        return first, second
+                            (self.tr("Late work"), self.late))
+        third = self._line(48, (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
+                           (self.tr("Momentum"), self.outer_momentum))
+        return first, second, third
 
     def _line(self, least: int, *fields: tuple[str, QWidget]) -> QWidget:
         line = row(spacing=12)
@@ -139,6 +147,7 @@ class ValuesCard(Card):
         self.outer.currentTextChanged.connect(lambda value: self._send("outer", value))
         self.outer_lr.valueChanged.connect(lambda value: self._send("outer_lr", value))
         self.outer_momentum.valueChanged.connect(lambda value: self._send("outer_momentum", value))
+        self.late.currentTextChanged.connect(lambda value: self._send("late", value))
 
     def _send(self, key: str, value: object) -> None:
         """What the snapshot brings is not sent back; only what the person changes is."""
