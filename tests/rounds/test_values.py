@@ -50,7 +50,8 @@ def test_local_steps_by_number_or_by_epochs(values: Values, samples: int, steps:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"local_epochs": -1.0}, {"local_epochs": float("nan")}, {"local_epochs": float("inf")}, {"weighting": "rank"}, {"late": "keep"},
+    [{"local_epochs": -1.0}, {"local_epochs": float("nan")}, {"local_epochs": float("inf")}, {"weighting": "rank"},
+     {"late": "keep"},
      {"outer": Outer("adam")}, {"outer": Outer("momentum", 0.0)}, {"outer": Outer("momentum", float("nan"))},
      {"outer": Outer("nesterov", 0.7, 1.0)}, {"outer": Outer("nesterov", 0.7, -0.1)}, {"local_steps": 10**9}],
     ids=str,
