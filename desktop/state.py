@@ -167,6 +167,7 @@ class TaskCard(Frozen):
     title: str
     text: str  # one or two plain sentences
     data: str  # what data it wants, in words
+    kind: str = "images"  # "images" | "table" | "text"
     model: str = ""
     sample: bool = False  # sample data ships with the program
 
