@@ -40,7 +40,7 @@ from desktop.rounds.messages import (
 from desktop.rounds.room import Room
 
 UNHEARD = "I did not hear whether it counted"
-CARRIED_ROUNDS = 4  # how long late work is carried: what was learnt from older weights is of little use
+CARRIED_ROUNDS = 8  # how long late work is carried: what was learnt from older weights is of little use
 PHASES = Table(
     "idle",
     {

@@ -152,14 +152,14 @@ def test_weights_fetched_from_others_end_what_was_carried() -> None:
     assert DropCarried() in did
 
 
-def test_it_is_carried_for_four_rounds_and_not_longer() -> None:
+def test_it_is_carried_for_eight_rounds_and_not_longer() -> None:
     c = carrier()
-    for round_ in range(1, 5):
+    for round_ in range(1, 9):
         did = missing(c, round_)
         assert work(did) == ["carried"]
         assert DropCarried() not in did
         announce(c, round_ + 1)
-    did = missing(c, 5)
+    did = missing(c, 9)
     assert "My late work since round 1 is left out: it is too old." in notes(did)
     assert [type(action) for action in did if isinstance(action, DropCarried | ApplyResults)] == [
         DropCarried, ApplyResults]
