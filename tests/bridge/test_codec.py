@@ -15,7 +15,7 @@ from tests.rounds.rubbish import KINDS, MESSAGES
 
 BY_HAND = (
     b"\x38\0\0\0"  # 56 bytes of head, little endian
-    b"\x94\x01\xa2ab\xa5Ready"  # array of 4: version 1, schema "ab", kind "Ready", and the message:
+    b"\x94\x03\xa2ab\xa5Ready"  # array of 4: protocol 3, schema "ab", kind "Ready", and the message:
     b"\x82\xa5stamp\x84\xa5round\x03\xa4term\x01\xa4view\x02\xa7attempt\x00\xa7samples\x28"
     b"\0\0\0\0"  # padding to 64
 )
@@ -93,7 +93,8 @@ def test_any_bytes_are_a_message_or_a_message_error(data: bytes) -> None:
         (b"\x01\0\0", "too short"),
         (b"\xff\xff\xff\xff", "its head claims 4294967295 bytes"),
         (b"\x10\0\0\0\x94", "its head claims 16 bytes"),
-        (BY_HAND.replace(b"\x94\x01", b"\x94\x02"), "its version is 2, mine is 1"),
+        (BY_HAND.replace(b"\x94\x03", b"\x94\x02"), "its sender uses an older version of Peerloom than this window"),
+        (BY_HAND.replace(b"\x94\x03", b"\x94\x04"), "its sender uses a newer version of Peerloom than this window"),
         (BY_HAND.replace(b"Ready", b"Steal"), "nothing is known of “Steal”"),
         (BY_HAND.replace(b"\x03\xa4term", b"\xc3\xa4term"), "Expected `int`, got `bool`"),
         (BY_HAND.replace(b"samples", b"simples"), "missing required field `samples`"),

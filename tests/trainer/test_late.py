@@ -28,7 +28,7 @@ def only(data: ArraySet, which: np.ndarray) -> ArraySet:
 
 
 class SlowRoom(Room):
-    """m2 takes three times as long for a local step; the others wait for it only a little longer than for each other."""
+    """m2 takes three times as long for a local step; the others wait only twice as long as for each other."""
 
     def __init__(self, folder: Path, late: str, rounds: int, *, weighting: str, skewed: bool) -> None:
         self.skewed = skewed
