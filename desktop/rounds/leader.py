@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from zlib import crc32
 
 from desktop.rounds.machine import Machine, Table, every
@@ -318,9 +319,17 @@ class Leader:
         for peer in room.view.members:
             room.send(peer, announce)
 
-    def change(self, values: Values) -> str:
-        """Train with these values from the next round on; "", or the reason why that cannot be."""
-        room = self._room
+    @property
+    def wanted(self) -> Values:
+        """With what the room will train from the next announcement on."""
+        return self._wanted or self._room.values
+
+    def change(self, new: Mapping[str, Any]) -> str:
+        """Train so from the next round on; "", or the reason why that cannot be.
+
+        What was wanted before and not announced yet stays wanted: edits follow each other faster than rounds.
+        """
+        room, values = self._room, self.wanted.changed(new)
         in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
         if not values.sound:
             return "nobody can train with these values"

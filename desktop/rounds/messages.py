@@ -6,8 +6,10 @@ attempt than its own. Version, sender and schema digest travel in the envelope a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
+from typing import Any
 
 PeerId = str
 PRECISIONS = ("f32", "f16", "int8")  # in which updates travel
@@ -109,6 +111,16 @@ class Values:
     def weight(self, samples: int) -> int:
         """What an update made of so many samples weighs, compared with others."""
         return samples if self.weighting == "samples" else 1
+
+    def changed(self, new: Mapping[str, Any]) -> Values:
+        """These values with some replaced. "outer", "outer_lr" and "outer_momentum" are the outer optimiser's.
+
+        TypeError for a key that there is not.
+        """
+        inner = {"outer": "kind", "outer_lr": "lr", "outer_momentum": "momentum"}
+        outer = {inner[key]: value for key, value in new.items() if key in inner}
+        rest = {key: value for key, value in new.items() if key not in inner}
+        return replace(self, outer=replace(self.outer, **outer), **rest)
 
     def changes(self, new: Values) -> str:
         """What is different in `new`, in words; "" for nothing."""

@@ -459,14 +459,14 @@ class Controller(QObject):
         self.record.progressed(said)
         if before is not None and before.round != said.round:
             self._report("round")
-        if before is not None and before.values != said.values:
-            self.setup.take_values(said.values)
+        if before is not None and before.wanted != said.wanted:
+            self.setup.take_values(said.wanted)
 
     def _set_training(self, key: str, value: str) -> None:
         """Before Start: what will be; afterwards: a wish that the leader's trainer grants at the next round."""
-        self.setup.set_value(key, value)
+        changed = self.setup.set_value(key, value)
         if self.run.under_way:
-            self._trainer.do(life.Change(values=self.setup.chosen))
+            self._trainer.do(life.Change(new=changed))
 
     def _not_changed(self, said: life.NotChanged) -> None:
         self.setup.take_values(said.values)

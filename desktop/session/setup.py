@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -78,12 +79,13 @@ class Setup:
         """What the leader announced."""
         self.values = shown(values)
 
-    def set_value(self, key: str, text: str) -> None:
-        """Change one training value; OptionError says what is allowed."""
+    def set_value(self, key: str, text: str) -> dict[str, Any]:
+        """Change one training value; what is another now. OptionError says what is allowed."""
         changed = {key: validate(key.replace("_", "-"), text)}
         if key == "local_steps":
             changed["local_epochs"] = 0.0  # from now on by steps
         self.values = msgspec.structs.replace(self.values, **changed)
+        return changed
 
     # -- data --
 

@@ -10,10 +10,11 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from desktop.bridge import codec
 from desktop.bridge.lifecycle import (
@@ -121,11 +122,11 @@ class Training:
             self._stopping = True
             self.leave()
 
-    def change(self, values: Values) -> None:
-        """Let the whole room train with these values from the next round on."""
-        why = self.engine.change(values, self._clock())
+    def change(self, new: Mapping[str, Any]) -> None:
+        """Let the whole room train so from the next round on: see `Values.changed`."""
+        why = self.engine.change(new, self._clock())
         if why:
-            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.room.values))
+            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.wanted))
 
     def leave(self) -> None:
         """Say good-bye to the room and train no more."""
@@ -466,8 +467,8 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, weights=tuple(self._weights.items()), values=self.engine.room.values,
-                steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+                fetched=status.fetched, weights=tuple(self._weights.items()),
+                values=self.engine.room.values, wanted=self.engine.wanted, steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
         self._points.clear()

@@ -247,7 +247,7 @@ class TrainerWorker(QObject):
 
     def _change(self, command: Change) -> None:
         if self._training is not None and not self._training.ended:
-            self._training.change(command.values)
+            self._training.change(command.new)
 
     def _stop(self, _: Stop) -> None:
         if self._training is not None:

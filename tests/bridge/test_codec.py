@@ -98,7 +98,7 @@ def test_any_bytes_are_a_message_or_a_message_error(data: bytes) -> None:
         (BY_HAND.replace(b"Ready", b"Steal"), "nothing is known of “Steal”"),
         (BY_HAND.replace(b"\x03\xa4term", b"\xc3\xa4term"), "Expected `int`, got `bool`"),
         (BY_HAND.replace(b"samples", b"simples"), "missing required field `samples`"),
-        (BY_HAND.replace(b"\x94\x01", b"\x93\x01"), "Expected `array` of length 4"),
+        (BY_HAND.replace(b"\x94\x03", b"\x93\x03"), "Expected `array` of length 4"),
         (BY_HAND.replace(b"\xa2ab", b"\xa2\xff\xff"), "Invalid UTF-8"),
     ],
 )
@@ -109,13 +109,13 @@ def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
 
 
 def test_a_head_that_is_nested_without_end_is_refused() -> None:
-    head = b"\x94\x01\xa0\xa5Leave" + b"\x91" * 100_000 + b"\x90"
+    head = b"\x94\x03\xa0\xa5Leave" + b"\x91" * 100_000 + b"\x90"
     with pytest.raises(MessageError):
         codec.decode(len(head).to_bytes(4, "little") + head)
 
 
 def test_a_later_version_may_add_fields() -> None:
-    head = b"\x94\x01\xa0\xa5Leave\x81\xa3why\xa4done"
+    head = b"\x94\x03\xa0\xa5Leave\x81\xa3why\xa4done"
     assert codec.decode(len(head).to_bytes(4, "little") + head)[1] == Leave()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from desktop.rounds.actions import Note, Train
@@ -11,6 +13,7 @@ from tests.rounds.bench import (
     D1,
     VALUES,
     Bench,
+    all_of,
     finish_exchange,
     first_stamp,
     leader_in_exchange,
@@ -91,7 +94,7 @@ def test_members_weigh_by_samples_or_alike_and_the_plan_says_how_the_mean_is_app
 
 def test_a_change_counts_from_the_next_announcement_for_all() -> None:
     a = leader_in_exchange("b")
-    assert a.engine.change(OTHER, a.now) == ""
+    assert a.engine.change(all_of(OTHER), a.now) == ""
     assert a.engine.room.values == VALUES  # the round in hand goes on as it was announced
     said = commit(a)
     assert Train(2, OTHER) in said
@@ -100,9 +103,28 @@ def test_a_change_counts_from_the_next_announcement_for_all() -> None:
     assert notes == [f"From round 2 on: {VALUES.changes(OTHER)}."]
 
 
+def test_an_edit_takes_none_back_that_was_made_before_it_and_not_seen_yet() -> None:
+    """The window says one thing after the other, before it has seen what became of the first."""
+    a = leader_in_exchange("b")
+    assert a.engine.change({"precision": "int8"}, a.now) == ""
+    assert a.engine.change({"outer": "nesterov"}, a.now) == ""
+    assert a.engine.change({"outer_momentum": 0.5}, a.now) == ""
+    assert a.engine.wanted == replace(VALUES, precision="int8", outer=Outer("nesterov", 0.7, 0.5))
+    assert Train(2, a.engine.wanted) in commit(a)
+    assert a.engine.change({"local_steps": 2}, a.now) == ""
+    assert a.engine.wanted == replace(VALUES, precision="int8", outer=Outer("nesterov", 0.7, 0.5), local_steps=2)
+
+
+def test_an_edit_that_cannot_be_takes_none_back_either() -> None:
+    a = leader_in_exchange("b")
+    assert a.engine.change({"precision": "int8"}, a.now) == ""
+    assert a.engine.change({"rounds": 1}, a.now) != ""
+    assert a.engine.wanted == replace(VALUES, precision="int8")
+
+
 def test_of_two_changes_the_later_one_counts() -> None:
     a = leader_in_exchange("b")
-    assert a.engine.change(OTHER, a.now) == a.engine.change(VALUES, a.now) == ""
+    assert a.engine.change(all_of(OTHER), a.now) == a.engine.change(all_of(VALUES), a.now) == ""
     said = commit(a)
     assert Train(2, VALUES) in said
     assert not [each for each in said if isinstance(each, Note)]
@@ -119,24 +141,24 @@ def test_a_member_is_told_what_changed_but_not_what_was_so_when_it_came() -> Non
 
 def test_only_the_leader_changes_anything() -> None:
     b = member_in_round("b", "ab")
-    assert b.engine.change(OTHER, b.now) == "A leads the rounds and decides this"
-    assert Bench("c").engine.change(OTHER, 0.0) == "I am not in the room"
+    assert b.engine.change(all_of(OTHER), b.now) == "A leads the rounds and decides this"
+    assert Bench("c").engine.change(all_of(OTHER), 0.0) == "I am not in the room"
 
 
 def test_what_cannot_be_done_any_more_is_said() -> None:
     a = leader_in_exchange("b")
     change = a.engine.change
-    assert change(Values(rounds=1), a.now) == "round 1 is under way, so there must be more rounds"
-    assert change(Values(precision="f8"), a.now) == "nobody can train with these values"
+    assert change({"rounds": 1}, a.now) == "round 1 is under way, so there must be more rounds"
+    assert change({"precision": "f8"}, a.now) == "nobody can train with these values"
     a.engine.room.values = Values(rounds=1)
-    assert change(OTHER, a.now) == "the last round is under way"
+    assert change({"lr": 0.1}, a.now) == "the last round is under way"
     commit(a)
-    assert change(OTHER, a.now) == "the last round is done"
+    assert change({"lr": 0.1}, a.now) == "the last round is done"
 
 
 def test_who_leads_no_more_drops_the_change_and_says_so() -> None:
     a = leader_in_exchange("b")
-    a.engine.change(OTHER, a.now)
+    a.engine.change(all_of(OTHER), a.now)
     a.engine.leader.ousted()
     assert any("goes on training as before" in each.text for each in a.engine.take() if isinstance(each, Note))
     assert View() != a.engine.room.view

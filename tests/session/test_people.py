@@ -118,6 +118,30 @@ def test_the_host_changes_how_the_room_trains_while_it_does_and_a_guest_cannot(i
     in_house(story)
 
 
+def test_of_quick_edits_around_round_boundaries_none_is_lost(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        person = house.sit_down("--local-steps", "1", "--rounds", "100000")
+        await person.click("Train…")
+        await person.click("Choose Handwritten digits")
+        await take_sample(person)
+        person.controller.intend(GoTo("train"))
+        await person.click("Start")
+        await person.until(lambda: state(person).session.round >= 2, "rounds")
+        for number in range(1, 21):  # while rounds of a few milliseconds come and go
+            edits = {"batch": number, "rounds": 100_000 + number, "lr": number / 1000, "outer": "nesterov",
+                     "outer_lr": number / 100, "outer_momentum": number / 50, "late": "carry"}
+            for key, value in edits.items():
+                person.controller.intend(SetTraining(key, str(value)))
+                await asyncio.sleep(0.003)
+            await person.until(lambda edits=edits: all(
+                getattr(state(person).session, key, value) == value for key, value in edits.items()), f"all of {edits}")
+            assert {key: getattr(state(person).values, key) for key in edits} == edits
+        await person.click("Stop training")
+        await person.until(lambda: state(person).session.state == "stopped", "the stop")
+
+    in_house(story)
+
+
 def test_a_guest_joins_by_the_code_read_over_the_phone_and_the_address(in_house: Run) -> None:
     async def story(house: House) -> None:
         host = house.sit_down("--local-steps", "2", "--rounds", "2")
