@@ -468,7 +468,8 @@ class Training:
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
                 fetched=status.fetched, weights=tuple(self._weights.items()),
-                values=self.engine.room.values, wanted=self.engine.wanted, steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
+                values=self.engine.room.values, wanted=self.engine.wanted, steps_per_s=steps,
+                samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
         self._points.clear()
