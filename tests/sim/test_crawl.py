@@ -28,7 +28,9 @@ class Crawler(Node):
         self.sim.after(self.next_s - self.sim.now, lambda: Node.say(self, to, message, payload))
 
 
-def commits(members: int, uplinks: dict[str, float], kinds: dict[str, type[Node]], rounds: int = 4) -> tuple[list[float], Simulator]:
+def commits(
+    members: int, uplinks: dict[str, float], kinds: dict[str, type[Node]], rounds: int = 4
+) -> tuple[list[float], Simulator]:
     """Seconds from commit to commit, as m1 sees them."""
     policy = RoomPolicy(Values(rounds=rounds), members, 2, first_deadline_s=DEADLINE_S)
     sim = Simulator(3, members, policy, buckets=BUCKETS, kinds=kinds)
