@@ -225,7 +225,9 @@ class RoundEngine:
         """
         self._advance(now)
         if self.room.leading and not self._left:
-            return self.leader.change(new)
+            why = self.leader.change(new)
+            self._settle()
+            return why
         leader = self.room.view.leader
         return f"{self.room.name(leader)} leads the rounds and decides this" if leader else "I am not in the room"
 

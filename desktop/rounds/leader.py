@@ -338,12 +338,17 @@ class Leader:
         in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
         if not values.sound:
             return "nobody can train with these values"
-        if in_hand >= room.values.rounds:
+        over = self.machine.state == "over" and values.rounds > room.round  # else the room goes on for more rounds
+        if in_hand >= room.values.rounds and not over:
             return "the last round is done" if in_hand == room.round else "the last round is under way"
         if values.rounds <= in_hand:
             state = "done" if in_hand == room.round else "under way"
             return f"round {in_hand} is {state}, so there must be more rounds"
         self._wanted = values
+        if over:
+            self._change_values()
+            self.machine.fire("reopened")
+            self.boundary()
         return ""
 
     def _change_values(self) -> None:
@@ -597,7 +602,7 @@ class Leader:
             return self.awaited()
         return self._idle(limit)
 
-    def _crawling(self) -> tuple[PeerId, ...]:
+    def _crawling(self) -> list[PeerId]:
         """Who moves, but at the pace of the latest deadline would make the exchange last longer than `MOST_DEADLINES`.
 
         They are fewer than half of the members, and most of the others lack something from them. Where all are slow,
@@ -606,20 +611,20 @@ class Leader:
         room, awaited = self._room, self.awaited()
         window = room.now - self._marked_at
         if self._half_s or window < self._limit:
-            return ()
+            return []
         marks, self._marks = self._marks, {peer: self._moved.get(peer, (0, 0.0))[0] for peer in awaited}
         self._marked_at = room.now
         left_s = self._limit * MOST_DEADLINES - (room.now - self._since)
         if not any((self._to_move[peer] - moved) * window > left_s * max(0, moved - marks.get(peer, 0))
                    for peer, moved in self._marks.items()):
-            return ()
+            return []
         able = self._able()
         lacking = Counter(
             other for peer in awaited if peer in self._beats
             for other in self._beats[peer].lacking if other != peer and other in able
         )
-        slow = tuple(sorted(peer for peer, count in lacking.items() if 2 * count > len(awaited)))
-        return slow if 2 * len(slow) < len(able) else ()
+        slow = sorted(peer for peer, count in lacking.items() if 2 * count > len(awaited))
+        return slow if 2 * len(slow) < len(able) else []
 
     def _idle(self, seconds: float) -> tuple[PeerId, ...]:
         since = self._room.now - seconds

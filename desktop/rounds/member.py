@@ -102,6 +102,7 @@ class Member:
         if room.values.late == "drop":
             self.drop_carried("late work is dropped from now on")
         self._drop_exchange()
+        self.machine.fire("reopened")  # where all rounds were done, there are more now
         if not room.whole or self.phase == "syncing":
             self.behind()  # in the latter case the digest of what was fetched is still being made
         elif self._work is not None and self._work[0] == message.round:

@@ -84,6 +84,7 @@ class Controller(QObject):
         self._names: dict[str, str] = {}
         self._refused_settings: dict[str, str] = {}
         self._wants_start = self._wants_leave = False
+        self._rounds = 0  # of a run; a room that has done them may go on for as many again
         self._tasks: set[asyncio.Task[None]] = set()
         self._entering: asyncio.Task[None] | None = None
         self._closing = False
@@ -92,7 +93,7 @@ class Controller(QObject):
             life.TorchReady: self._torch_ready,
             life.Models: self._have_models,
             life.DataRead: self._data_read,
-            life.Begun: self.record.begin,
+            life.Begun: self.run.begun,
             life.Progress: self._progressed,
             life.RoundCommitted: self.record.committed,
             life.Noted: self._noted,
@@ -399,8 +400,8 @@ class Controller(QObject):
         """The reason that Start is disabled; "" when it is not."""
         if self.run.busy:
             return "Training is under way."
-        if self.room.inside and self.record.final is not None and self.record.final.complete:
-            return "This room has trained all its rounds. Leave it to train anew."
+        if self._room_is_done() and not self._leading():
+            return "This room has trained all its rounds. Its leader can go on with more; or leave it to train anew."
         state = self.room.view.state if self.room.view else ""
         if not self.setup.why_not():
             if self._mode in ("host", "demo") and state != "open":
@@ -409,7 +410,17 @@ class Controller(QObject):
                 return "Join the room first."
         return self.setup.why_not()
 
+    def _room_is_done(self) -> bool:
+        return self.room.inside and self.record.final is not None and self.record.final.complete
+
+    def _leading(self) -> bool:
+        return self.record.progress is not None and self.record.progress.leading
+
     def _start(self) -> None:
+        progress = self.record.progress
+        if progress is not None and progress.leading and self._room_is_done():
+            self._trainer.do(life.Change(new={"rounds": progress.round + self._rounds}))
+            return
         self._wants_start = True
         self._page = "train"
         self._go_on()
@@ -435,6 +446,7 @@ class Controller(QObject):
 
     def _begin_training(self) -> None:
         self._page = "train"
+        self._rounds = self.setup.values.rounds
         self.run.begin(
             life.Start(
                 task=self.setup.task_json(), policy=self.setup.policy(self._mode), backend=self._options.backend,

@@ -144,7 +144,9 @@ class Record:
         self.log = [*self.log[-999:], LogLine(at=local, severity=severity, text=text)]
 
     def begin(self, said: Begun) -> None:
-        """Training began."""
+        """Training began, or goes on: the leader of a room that had trained all its rounds wants more."""
+        if self.state == "done":
+            self.state, self.final, self.prediction = "waiting", None, None
         self.begun = said
         self.started = self._clock()
 

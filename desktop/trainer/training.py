@@ -108,13 +108,16 @@ class Training:
 
     def begin(self) -> None:
         """Enter the room with everyone who is connected."""
-        local = self.local
-        self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
-                        samples=len(local.data.train)))
+        self._tell_begun()
         self.engine.begin(self._clock())
         self._transport.listen(self)
         for peer, name in list(self._transport.peers.items()):
             self.engine.connected(peer, name, self._clock())
+
+    def _tell_begun(self) -> None:
+        local = self.local
+        self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
+                        samples=len(local.data.train)))
 
     def stop(self) -> None:
         """End: the last committed weights are kept, tested and saved; the room hears that I leave."""
@@ -328,6 +331,9 @@ class Training:
             self.numbers.rewind(bucket)
             yield None
         if not self.left:
+            if self.ended:  # all rounds were done, and the leader wants more
+                self.ended = False
+                self._tell_begun()
             self._training_round, self._cut = round_, 0
             steps = values.steps(len(self.local.data.train))
             self.local.begin(min(steps, self._owed or steps), values.batch, values.lr)

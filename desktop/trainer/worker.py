@@ -246,7 +246,7 @@ class TrainerWorker(QObject):
         training.begin()
 
     def _change(self, command: Change) -> None:
-        if self._training is not None and not self._training.ended:
+        if self._training is not None and not self._training.left:
             self._training.change(command.new)
 
     def _stop(self, _: Stop) -> None:

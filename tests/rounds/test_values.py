@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from desktop.rounds.actions import Note, Train
-from desktop.rounds.messages import Announce, Applied, Outer, Plan, Ready, Share, Values, View
+from desktop.rounds.actions import Finished, Note, Train
+from desktop.rounds.messages import Announce, Applied, Commit, Outer, Plan, Ready, Share, Values, View
 from tests.rounds.bench import (
     D0,
     D1,
@@ -18,6 +18,7 @@ from tests.rounds.bench import (
     first_stamp,
     leader_in_exchange,
     leader_in_round,
+    member_in_exchange,
     member_in_round,
     said_to,
     view,
@@ -162,3 +163,30 @@ def test_who_leads_no_more_drops_the_change_and_says_so() -> None:
     a.engine.leader.ousted()
     assert any("goes on training as before" in each.text for each in a.engine.take() if isinstance(each, Note))
     assert View() != a.engine.room.view
+
+
+def test_a_room_that_has_all_rounds_goes_on_when_its_leader_wants_more() -> None:
+    a = leader_in_exchange("b")
+    a.engine.room.values = replace(VALUES, rounds=1)
+    assert Finished(1) in commit(a)
+    more = replace(VALUES, rounds=3)
+    assert a.engine.change({"rounds": 3}, a.now) == ""
+    did = a.did()
+    assert said_to("b", did) == [Announce(view("ab"), 4, 2, D1, more)]
+    assert Train(2, more) in did
+    assert a.status.phase == "training"
+
+
+def test_a_member_that_has_all_rounds_goes_on_as_well() -> None:
+    b, its = member_in_exchange("b", "ab", "ba")
+    b.engine.room.values = replace(VALUES, rounds=1)
+    finish_exchange(b, its)
+    assert Finished(1) in b.hear("a", Commit(its.stamp, D1))
+    more = replace(VALUES, rounds=2)
+    assert Train(2, more) in b.hear("a", Announce(view("ab"), 9, 2, D1, more))
+    b.trained(10, 2)
+    second = replace(its, stamp=replace(its.stamp, round=2))
+    b.hear("a", second)
+    finish_exchange(b, second, "digest 2")
+    assert Finished(2) in b.hear("a", Commit(second.stamp, "digest 2"))
+    assert b.status.phase == "done"

@@ -78,6 +78,12 @@ def test_two_people_train_together_by_link(in_house: Run) -> None:
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [4, 4]
         assert {member.name for member in ends[0].members} == {ends[0].name, ends[1].name}
+        assert "Its leader can go on" in state(guest).why_not_start
+        await host.click("Train again")  # for all: as many rounds again
+        for person in (host, guest):
+            await person.until(lambda person=person: state(person).session.round == 8, "four more rounds")
+            await person.until(lambda person=person: state(person).session.state == "done", "the second end")
+        assert state(host).session.digest == state(guest).session.digest != ends[0].digest
 
     in_house(story)
 
