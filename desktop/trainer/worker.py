@@ -200,7 +200,11 @@ class TrainerWorker(QObject):
     def _measure(self, command: Measure) -> None:
         from desktop.trainer.measure import measure
 
-        parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        try:
+            parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        except RuntimeError as error:  # torch cannot do it on this computer, or its memory does not suffice
+            log.info("not measured: %s", error)
+            parameters, samples_per_s = None, None
         self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
 
     def _read_sample(self, command: ReadSample) -> None:
