@@ -111,10 +111,10 @@ def shortest(case: Case, broken: InvariantBroken) -> tuple[Case, InvariantBroken
     return case, broken
 
 
-def must_hold(case: Case) -> None:
+def must_hold(case: Case) -> Simulator:
     """Play it; when a promise is broken, say so with the shortest trace that shows it."""
     try:
-        play(case)
+        return play(case)
     except InvariantBroken as broken:
         simplest, why = shortest(case, broken)
         trace = "\n".join(why.trace[-LAST_LINES:])

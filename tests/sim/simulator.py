@@ -218,6 +218,7 @@ class Simulator:
         self.policy, self.buckets, self.repeat, self.loss = policy, buckets, repeat, loss
         self.clocks, self.kinds = clocks, kinds or {}
         self.now = 0.0
+        self.events = 0
         self._order = itertools.count()
         self._queue: list[tuple[float, int, Callable[[], object]]] = []
         self._arrival: dict[tuple[str, str, int], float] = {}
@@ -496,6 +497,7 @@ class Simulator:
         """Go on until `done`; invariant 4: that is before `until` (virtual seconds)."""
         while self._queue and not done():
             self.now, _, what = heapq.heappop(self._queue)
+            self.events += 1
             if self.now > until:
                 states = {n.name: (n.engine.member.phase, n.engine.leader.machine.state, n.engine.room.round,
                                    n.engine.room.view) for n in self.living()}
