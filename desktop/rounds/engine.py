@@ -408,7 +408,7 @@ class RoundEngine:
         round_ = 0 if isinstance(message, TakeOver) else message.round
         if view.leader != sender or room.me not in view.members or not plausible(*view.order, round_):
             return
-        if isinstance(message, Announce) and not message.values.sound:
+        if not isinstance(message, TakeOver) and not message.values.sound:
             room.note("bad", f"{room.name(sender)} announced values that nobody can train with.", sender)
             return
         rival = view.term == room.view.term and view.leader != room.view.leader
