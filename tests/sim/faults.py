@@ -56,10 +56,14 @@ class Fault:
 
     @staticmethod
     def _depose(sim: Simulator, one: str) -> None:
-        """The leader dies, unless one that lies comes next: a lying leader is not defended, see `engine`."""
-        _, *heirs = sim.nodes[one].engine.room.view.members or [one]
-        heir = next((sim.nodes[peer] for peer in heirs if sim.nodes[peer].alive), None)
-        if heir and heir.honest:
+        """The leader dies, once the room has come together, unless one that lies would lead then.
+
+        A lying leader is not defended, nor a newcomer that can only believe whom it meets first: see `engine`.
+        """
+        members = sim.nodes[one].engine.room.view.members
+        together = all(node.name in members for node in sim.living())
+        heir = next((sim.nodes[peer] for peer in members[1:] if sim.nodes[peer].alive), None)
+        if together and heir and heir.honest:
             sim.kill(one)
 
 

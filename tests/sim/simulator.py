@@ -134,7 +134,7 @@ class Node:
                 n.plan, n.kept, n.results = plan, {}, {}
             case act.Contribute(stamp, bucket, to, _):
                 if n.plan and n.plan.stamp == stamp:
-                    self.say(to, Contribution(stamp, bucket), ("c", self.name, stamp, n.update))
+                    self.say(to, Contribution(stamp, bucket), ("c", self.name, stamp, self.update(bucket)))
             case act.Keep(stamp, bucket, peer, payload):
                 self.keep(stamp, bucket, peer, payload)
             case act.Reduce(stamp, bucket, shares, to, _):
@@ -181,7 +181,7 @@ class Node:
             self.engine.unusable(stamp, peer, "it is not finite", self.now)
 
     def reduce(self, stamp: Stamp, bucket: int, shares: tuple[tuple[str, float], ...], to: tuple[str, ...]) -> None:
-        mine = {**self.numbers.kept.pop(bucket, {}), self.name: self.numbers.update}
+        mine = {**self.numbers.kept.pop(bucket, {}), self.name: self.update(bucket)}
         if any(peer not in mine for peer, _ in shares):
             return  # one of them could not be used: the leader was told and plans anew
         if abs(sum(weight for _, weight in shares) - 1.0) > 1e-9:
@@ -202,6 +202,10 @@ class Node:
         if missing:
             self.engine.not_applied(missing, self.now)
         self.sim.committed(self, round_)
+
+    def update(self, bucket: int) -> float:
+        """What the local steps added to this bucket."""
+        return self.numbers.update
 
     def trained(self, round_: int) -> None:
         """The local steps of a round end: the update is a number that nobody else has."""
@@ -376,7 +380,7 @@ class Simulator:
             self._asked[sender] = self.now
         pair = frozenset((sender, to))
         if isinstance(message, (Plan, Commit)) and self.nodes[sender].honest:
-            self._announced(sender, message)
+            self.announced(sender, message)
         if pair not in self.linked:
             return
         bulk = isinstance(message, BULK)
@@ -407,7 +411,7 @@ class Simulator:
 
     # -- what must always hold --
 
-    def _announced(self, sender: str, message: Plan | Commit) -> None:
+    def announced(self, sender: str, message: Plan | Commit) -> None:
         """A commit needs the digests of all contributors that can still speak, or a deadline that has passed."""
         if isinstance(message, Plan):
             deadline_s = self.nodes[sender].engine.leader.deadline_s  # by the commit it is that of the next round
@@ -417,12 +421,12 @@ class Simulator:
         if planned is None:
             raise InvariantBroken(f"1: {sender} commits {message.stamp}, which was never planned")
         since, plan, deadline_s = planned
-        leader = self.nodes[sender].engine.leader
+        present = self.nodes[sender].engine.leader.present_members()
         for share in plan.shares:
             node = self.nodes[share.peer]
             can_speak = node.alive and not node.left and frozenset((sender, share.peer)) in self.linked
             said = share.peer == sender or share.peer in self._applied.get(message.stamp, set())
-            gone = share.peer not in leader.present_members()
+            gone = share.peer not in present
             late = self.now - since >= 0.97 * deadline_s
             if can_speak and not said and not gone and not late:
                 raise InvariantBroken(f"1: {sender} commits {message.stamp} without the digest of {share.peer}")
