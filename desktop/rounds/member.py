@@ -251,9 +251,12 @@ class Member:
 
     def _reduce(self) -> None:
         assert self.exchange is not None
+        reducible = self.exchange.reducible()
+        if not reducible:
+            return
         shares = tuple((share.peer, share.weight) for share in self.exchange.plan.shares)
         others = tuple(peer for peer in self._room.view.members if peer != self._room.me)
-        for bucket in self.exchange.reducible():
+        for bucket in reducible:
             self._room.do(Reduce(self.exchange.stamp, bucket, shares, others, self.precision))
 
     def reduced(self, stamp: Stamp, bucket: int) -> None:
