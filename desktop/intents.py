@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from desktop.state import Edit
+
 
 class Intent(msgspec.Struct, frozen=True):
     """Base of all intents."""
@@ -43,6 +45,16 @@ class AddData(Intent, frozen=True):
     """Use these files and folders as my data."""
 
     paths: tuple[str, ...]
+
+
+class EditData(Intent, frozen=True):
+    """Read my data with these changes as well: one step that can be undone."""
+
+    edits: tuple[Edit, ...]
+
+
+class UndoData(Intent, frozen=True):
+    """Take the last step of changes to my data back."""
 
 
 class UseSample(Intent, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
-from desktop.state import Confidence, DataView, Frozen, ModelRow
+from desktop.state import Confidence, DataView, Edit, Frozen, ModelRow
 
 
 class Command(Frozen):
@@ -30,11 +30,15 @@ class ReadSample(Command):
     share: tuple[int, int] = (1, 1)
 
 
-class ReadFolders(Command):
-    """Read these folders as data for the task. A host's task gets its classes from them."""
+class ReadData(Command):
+    """Read these files and folders as data for the task, as the person changed it, step by step.
+
+    What the task's form leaves open (classes, columns, characters) is fixed by what is found; else it is the room's.
+    """
 
     task: str
     paths: tuple[str, ...]
+    edits: tuple[tuple[Edit, ...], ...] = ()
 
 
 class ForgetData(Command):

@@ -32,7 +32,7 @@ from desktop.session.setup import Setup
 from desktop.session.trainer_thread import TrainerThread
 from desktop.session.windows import Windows
 from desktop.settings import Settings, cores
-from desktop.state import ModelRow, NearbyRoom, Notice, PathRow, Policy, SessionState, SettingRow, WindowState
+from desktop.state import Edit, ModelRow, NearbyRoom, Notice, PathRow, Policy, SessionState, SettingRow, WindowState
 from desktop.tasks.builtin import TASKS, card
 
 log = logging.getLogger(__name__)
@@ -118,7 +118,9 @@ class Controller(QObject):
             want.BeginJoin: lambda _: self._begin("join", "room"),
             want.TrainAlone: lambda _: self._begin("alone", "task"),
             want.ChooseTask: lambda i: self._choose_task(i.task),
-            want.AddData: lambda i: self._read_folders(i.paths),
+            want.AddData: lambda i: self._read_data(i.paths),
+            want.EditData: lambda i: self._edit_data(i.edits),
+            want.UndoData: lambda _: self._undo_data(),
             want.UseSample: lambda _: self._read_sample(),
             want.ClearData: lambda _: self._clear_data(),
             want.OpenRoom: lambda i: self._open_room(i.start_members),
@@ -180,7 +182,7 @@ class Controller(QObject):
             self._choose_task(options.task or ("images" if folder else "digits"))
             self._wants_start = options.start
             if folder:
-                self._read_folders((folder,))
+                self._read_data((folder,))
             elif options.data or options.start:
                 self._read_sample()
 
@@ -226,13 +228,21 @@ class Controller(QObject):
         self._refuse_while_busy()
         self.setup.read_sample()
 
-    def _read_folders(self, paths: tuple[str, ...]) -> None:
+    def _read_data(self, paths: tuple[str, ...]) -> None:
         self._refuse_while_busy()
         if self.setup.spec is None:
             self._begin(self._mode or "alone", "data")
             self.setup.choose("images")
-        self.setup.read_folders(paths, own_classes=not self.room.inside)
+        self.setup.read_data(paths, own_schema=not self.room.inside)
         self._page = "data"
+
+    def _edit_data(self, edits: tuple[Edit, ...]) -> None:
+        self._refuse_while_busy()
+        self.setup.edit(edits)
+
+    def _undo_data(self) -> None:
+        self._refuse_while_busy()
+        self.setup.undo()
 
     def _clear_data(self) -> None:
         self._refuse_while_busy()

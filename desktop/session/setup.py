@@ -14,7 +14,7 @@ from desktop.options import Options, validate
 from desktop.rounds.messages import Outer, Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.settings import Settings
-from desktop.state import DataView, TrainingValues
+from desktop.state import DataView, Edit, TrainingValues
 from desktop.tasks.builtin import TASKS
 from desktop.tasks.spec import TaskSpec
 
@@ -31,6 +31,8 @@ class Setup:
         self.start_members = settings.min_members
         self._decided: RoomPolicy | None = None  # by the host of the room that I joined
         self._source: tuple[str, ...] = () if options.data in (None, "sample") else (str(options.data),)
+        self._edits: tuple[tuple[Edit, ...], ...] = ()  # what the person changed about it, step by step
+        self._own_schema = False  # whether my data decides what the task leaves open
 
     @property
     def usable(self) -> bool:
@@ -88,7 +90,8 @@ class Setup:
     def read_again(self) -> None:
         """Read what was chosen before, for a task that has changed."""
         if self._source:
-            self.read_folders(self._source, own_classes=False)
+            self._own_schema = False
+            self._read()
         else:
             self.read_sample()
 
@@ -100,17 +103,35 @@ class Setup:
         self.data = DataView(title="Sample data", source="sample", reading="Reading the sample data")
         self._do(life.ReadSample(task=self.spec.to_json(), share=self.share))
 
-    def read_folders(self, paths: tuple[str, ...], *, own_classes: bool) -> None:
-        """Use folders; `own_classes`: the folders decide what the classes are (in a room the host's did)."""
+    def read_data(self, paths: tuple[str, ...], *, own_schema: bool) -> None:
+        """Use files and folders; `own_schema`: they decide what the classes or columns are (in a room the host's did).
+        """
+        self._source, self._edits, self._own_schema = paths, (), own_schema
+        self._read()
+
+    def edit(self, edits: tuple[Edit, ...]) -> None:
+        """Read my data with these changes as well."""
+        if self._source:
+            self._edits = (*self._edits, edits)
+            self._read()
+
+    def undo(self) -> None:
+        """Take the last step of changes back."""
+        if self._edits:
+            self._edits = self._edits[:-1]
+            self._read()
+
+    def _read(self) -> None:
         assert self.spec is not None
-        spec = self.spec.changed(classes=()) if own_classes and not self.spec.sample else self.spec
-        self._source = paths
-        self.data = DataView(title=Path(paths[0]).name, source=paths[0], reading=f"Reading {Path(paths[0]).name}")
-        self._do(life.ReadFolders(task=spec.to_json(), paths=paths))
+        spec = self.spec.opened() if self._own_schema else self.spec
+        first = self._source[0]
+        self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
+                             edits=self._edits)
+        self._do(life.ReadData(task=spec.to_json(), paths=self._source, edits=self._edits))
 
     def clear_data(self) -> None:
         """Forget the data."""
-        self.data, self._source = None, ()
+        self.data, self._source, self._edits = None, (), ()
         self._do(life.ForgetData())
 
     def data_read(self, said: life.DataRead) -> None:

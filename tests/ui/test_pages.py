@@ -20,6 +20,7 @@ from desktop.intents import (
     CheckPaths,
     ChooseTask,
     ClearData,
+    EditData,
     GoTo,
     Intent,
     Join,
@@ -31,9 +32,10 @@ from desktop.intents import (
     TryDemo,
     TryImage,
     TrySample,
+    UndoData,
     UseSample,
 )
-from desktop.state import DataView, NearbyRoom, RoomView, TaskCard, TryView, WindowState
+from desktop.state import DataView, Edit, NearbyRoom, RoomView, TaskCard, TryView, WindowState
 from desktop.ui.main_window import MainWindow
 from desktop.ui.theme import theme
 from tests.ui import sample_states
@@ -145,21 +147,86 @@ def test_folder_is_chosen_without_blocking(window: MainWindow, asked: list[Inten
                                            tmp_path: Path) -> None:
     page = show(window, sample_states.data_empty())
     press("Choose folder…")
-    page.dialog.fileSelected.emit(str(tmp_path))
+    page.dialog.filesSelected.emit([str(tmp_path)])
     page.dialog.reject()
-    assert asked == [AddData((str(tmp_path),))]
+    press("Choose files…")
+    page.dialog.filesSelected.emit(["/home/me/a.csv", "/home/me/b.csv"])
+    page.dialog.reject()
+    assert asked == [AddData((str(tmp_path),)), AddData(("/home/me/a.csv", "/home/me/b.csv"))]
 
 
 def test_data_with_findings(window: MainWindow, asked: list[Intent], press: Press) -> None:
     page = show(window, sample_states.data_pets())
     assert page.head.note.text() == "pets · 1,043 pictures in 3 classes · stays on this computer"
-    assert page.findings_title.text() == "4 things to look at"
+    assert page._findings.title.text() == "4 things to look at"
     facts = ["bird, cat, dog", "834 / 105 / 104", "any → 64 × 64, upright, colour"]
     assert [fact.text() for fact in page.facts] == facts
     press("Show: 3 pictures can’t be opened")
     press("Continue")
     press("Clear: forget this data")
     assert asked == [OpenFolder("/home/me/pets/cat/IMG_0412.jpg"), GoTo("room"), ClearData()]
+
+
+def test_a_class_is_renamed_in_place(window: MainWindow, asked: list[Intent], qtbot: QtBot) -> None:
+    page = show(window, sample_states.data_pets())
+    bird = page._cards[0]
+    bird.rename()
+    qtbot.keyClicks(bird.typed, "  sea   bird ")
+    qtbot.keyClick(bird.typed, Qt.Key.Key_Return)
+    assert asked == [EditData((Edit(what="class", name="bird", value="sea bird"),))]
+    assert bird.name.isVisible()
+
+
+def test_escape_keeps_the_name_of_a_class(window: MainWindow, asked: list[Intent], qtbot: QtBot) -> None:
+    bird = show(window, sample_states.data_pets())._cards[0]
+    bird.rename()
+    qtbot.keyClicks(bird.typed, "fish")
+    qtbot.keyClick(bird.typed, Qt.Key.Key_Escape)
+    assert bird.name.isVisible()
+    assert asked == []
+
+
+def test_a_class_is_merged_or_left_out_by_its_menu(window: MainWindow, asked: list[Intent]) -> None:
+    menu = show(window, sample_states.data_pets())._cards[0].menu()
+    rename, merge, leave = menu.actions()
+    assert [action.text() for action in merge.menu().actions()] == ["cat", "dog"]
+    merge.menu().actions()[1].trigger()
+    leave.trigger()
+    assert asked == [EditData((Edit(what="class", name="bird", value="dog"),)),
+                     EditData((Edit(what="class", name="bird", value=""),))]
+    assert rename.text() == "Rename…"
+
+
+def test_classes_of_the_sample_cannot_be_changed(window: MainWindow) -> None:
+    page = show(window, sample_states.data_digits())
+    assert not any(card.more.isVisible() for card in page._cards)
+
+
+def test_a_table_shows_its_columns_and_each_can_be_changed(window: MainWindow, asked: list[Intent], press: Press
+                                                           ) -> None:
+    page = show(window, sample_states.data_table())
+    assert page.head.note.text() == "penguins.csv · 344 rows · stays on this computer"
+    assert [line.role.currentText() for line in page._table.lines] == [
+        "what to predict", "category", "number", "number", "number", "leave out", "leave out"]
+    page._table.lines[1].role.setCurrentText("leave out")
+    page._table.reading["separator"].box.setCurrentText("tab")
+    assert not page._table.reading["sheet"].isVisible()  # it is no spreadsheet
+    press("Undo the last change to the data")
+    press("Leave this column out: “e-mail of the observer” identifies people")
+    email = Edit(what="role", name="e-mail of the observer", value="ignore")
+    assert asked == [EditData((Edit(what="role", name="island", value="ignore"),)),
+                     EditData((Edit(what="reading", name="separator", value="\t"),)), UndoData(), EditData((email,))]
+    assert page.facts[0].text().endswith("flipper_length_mm → species")
+    assert page._findings.score.text() == "72 of 100"
+
+
+def test_a_text_shows_how_it_begins(window: MainWindow, asked: list[Intent]) -> None:
+    page = show(window, sample_states.data_text())
+    assert page._text.sample.text().startswith("ACT I\n\nSCENE I.")
+    assert page._text.count.text() == "3 files, 209,152 characters, 209,152 tokens"
+    page._text.encoding.box.setCurrentText("cp1252")
+    assert asked == [EditData((Edit(what="reading", name="encoding", value="cp1252"),))]
+    assert page._findings.title.text() == "Nothing to look at"
 
 
 def test_class_cards_find_room_at_every_width(window: MainWindow) -> None:
