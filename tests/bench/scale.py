@@ -5,7 +5,8 @@ The real round engines of all members in one process, on a virtual clock and a n
 in its gradients: `x` moves towards the mean of all members' optima, and `rounds_to_loss` is when the loss above the
 least one is a hundredth of what it was. A bucket stands for 2.5 MB of a model of 40 MB; a message without one counts
 what the program's codec makes of the largest of its kind. `messages` leaves out beats, which go by time and not by
-rounds: `beats` has them. `uneven` are rooms whose members' uplinks differ thirtyfold.
+rounds: `beats` has them. `payloads` of the messages carry a bucket; how many these are goes by the number of buckets,
+and the rest is at most 4 n. `uneven` are rooms whose members' uplinks differ thirtyfold.
 
 `ratio` is the most bytes of any room over the least that an exchange can cost, 2 (n - 1) / n times the model.
 """
