@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TELL_S = 0.05  # between two words about how far reading has come
 NICE = 10  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by half
 
 
@@ -236,12 +238,16 @@ class TrainerWorker(QObject):
         self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=command.edits), task=self._task))
 
     def _watched(self, source: str, steps: Any) -> Any:
+        told = float("-inf")
         while True:
             try:
                 progress = next(steps)
             except StopIteration as end:
                 return end.value
-            self.said.emit(DataRead(view=task_data.reading(source, progress)))
+            now = time.monotonic()
+            if now - told >= TELL_S:  # thousands of files a second would keep the window busy with their numbers
+                told = now
+                self.said.emit(DataRead(view=task_data.reading(source, progress)))
             yield
 
     def _start(self, command: Start) -> None:

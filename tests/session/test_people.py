@@ -129,8 +129,8 @@ def test_a_task_made_in_one_window_is_joined_by_another_whose_folders_differ(in_
         ends = [state(person).session for person in (host, guest)]
         assert ends[0].digest == ends[1].digest
         other = house.sit_down(str(kept))
+        await other.until(lambda: state(other).page == "data", "the task of the file")
         assert state(other).task.title == "Who is it?"
-        assert state(other).page == "data"
 
     in_house(story)
 
