@@ -84,10 +84,10 @@ def test_what_a_slow_member_learns_comes_in_when_it_is_carried_and_never_when_it
     losses = {}
     for late in ("drop", "carry"):
         (tmp_path / late).mkdir()
-        room = SlowRoom(tmp_path / late, late, 8, weighting="equal", skewed=True)
+        room = SlowRoom(tmp_path / late, late, 4, weighting="equal", skewed=True)
         losses[late], _ = room.play()
-        assert room.arrived() == {"drop": 0, "carry": 3}[late]
-    assert losses["carry"] < 0.9 * losses["drop"]
+        assert room.arrived() == {"drop": 0, "carry": 1}[late]
+    assert losses["carry"] < losses["drop"]
 
 
 def main() -> None:
