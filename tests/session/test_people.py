@@ -392,7 +392,7 @@ def test_closing_a_window_in_the_middle_of_training_leaves_the_others_training(i
 
 def test_who_stops_stays_in_the_room_and_who_leaves_is_out_of_it_and_both_can_come_again(in_house: Run) -> None:
     async def story(house: House) -> None:
-        host = house.sit_down("--local-steps", "3", "--rounds", "100000", "--host", "--task", "digits", "--data",
+        host = house.sit_down("--local-steps", "30", "--rounds", "100000", "--host", "--task", "digits", "--data",
                               "sample", "--start")
         await host.until(lambda: room_state(host) == "open", "an open room")
         link = state(host).room.link
