@@ -249,6 +249,7 @@ class Training:
             self.local.forget_momentum()
         else:
             self._diverged = 0
+        self.engine.room.uplink = self._transport.measure_uplink()
         self.engine.trained(self._training_round, samples, self._clock())
         self._training_round = 0
 
