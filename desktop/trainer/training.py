@@ -266,7 +266,7 @@ class Training:
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
-                self._weights = {share.peer: round(share.weight, 6) for share in plan.shares}
+                self._weights = {share.peer: share.weight for share in plan.shares}
                 contributes = self._transport.me in self._weights
                 self.numbers.begin(plan.stamp, plan.precision, plan.outer, contributes=contributes)
                 self._job = self._make_room()
@@ -278,7 +278,7 @@ class Training:
                 if not any(isinstance(other, act.SendSnapshot) and other.bucket == bucket for other in waiting):
                     waiting.append(action)  # else it asks once more for what it will get
             case act.Keep(stamp, bucket, peer, payload):
-                self._try(lambda: self.numbers.keep(bucket, peer, payload), stamp, peer)
+                self._try(lambda: self.numbers.keep(bucket, peer, payload, self._weights[peer]), stamp, peer)
             case act.Reduce():
                 self._reduce(action)
             case act.KeepResult(stamp, bucket, peer, payload):
@@ -457,7 +457,7 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, weights=tuple(self._weights.items()), values=self.engine.room.values,
+                fetched=status.fetched, weights=tuple((peer, round(weight, 6)) for peer, weight in self._weights.items()), values=self.engine.room.values,
                 steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )

@@ -203,6 +203,7 @@ class Node:
         if self.training == round_:
             self.training = 0
             self.numbers.update = float(int.from_bytes(hashlib.sha256(f"{self.name}/{round_}".encode()).digest()[:2]))
+            self.engine.room.uplink = 1 / self.uplink_s if self.uplink_s else 0.0
             self.engine.trained(round_, self.samples, self.now)
 
 
@@ -485,8 +486,8 @@ class Simulator:
     def _check_memory(self, node: Node) -> None:
         """Invariant 6: what a member holds is a multiple of the model, whatever the number of members."""
         n = node.numbers
-        held = sum(map(len, n.kept.values())) + len(n.results)
-        most = 2 * self.buckets + len(self.nodes)  # the buckets that it reduces, from all; and all results
+        held = len(n.kept) + len(n.results)  # contributions are added up as they come
+        most = 2 * self.buckets
         if held > most:
             raise InvariantBroken(f"6: {node.name} holds {held} buckets, more than {most}")
 
