@@ -457,7 +457,8 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, weights=tuple((peer, round(weight, 6)) for peer, weight in self._weights.items()), values=self.engine.room.values,
+                fetched=status.fetched, values=self.engine.room.values,
+                weights=tuple((peer, round(weight, 6)) for peer, weight in self._weights.items()),
                 steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )
