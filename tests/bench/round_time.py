@@ -113,8 +113,8 @@ def figures(case: Case, members: list[Times]) -> dict[str, Any]:
         "size": case.size, "members": case.members, "uplink_mb_per_s": case.uplink / MB, "load": load(),
         "exchange_s": [round(each, 2) for each in exchange], "median_s": round(statistics.median(exchange), 2),
         "until_applied_s": [round(span(round_, "plan", "applied"), 2) for round_ in rounds],
-        "shares": [next(what for number, what in members[0] if number == round_ and what.startswith("shares "))
-                   .removeprefix("shares ") for round_ in rounds],
+        "shares": [next(what.removeprefix("shares ") for number, what in members[0]
+                        if number == round_ and what.startswith("shares ")) for round_ in rounds],
     }
     if not case.narrow:
         bare = [span(round_, "bare begins", "bare ends") for round_ in rounds]

@@ -65,7 +65,7 @@ def test_a_part_on_its_way_counts_for_the_time_until_now(uplink: Uplink, time: T
     assert uplink.measure() == pytest.approx(MB)
     time.now += 1.0
     uplink.taken(4 * MB)
-    assert uplink.measure() == pytest.approx(2.5 * MB)  # 1 before, 4 now
+    assert uplink.measure() == pytest.approx(4 * MB)
 
 
 def test_what_a_lost_peer_did_not_take_does_not_count(uplink: Uplink, time: Time) -> None:
@@ -78,13 +78,10 @@ def test_what_a_lost_peer_did_not_take_does_not_count(uplink: Uplink, time: Time
     assert uplink.measure() == pytest.approx(MB)
 
 
-def test_it_is_smoothed_over_the_latest_exchanges(uplink: Uplink, time: Time) -> None:
+def test_the_most_of_the_latest_four_exchanges_counts(uplink: Uplink, time: Time) -> None:
     told = []
-    for _ in range(3):
-        send(uplink, time, MB, 1.0)
-        told.append(uplink.measure())
-    for _ in range(3):
-        send(uplink, time, 5 * MB, 1.0)
-        told.append(uplink.measure())
-    assert told == pytest.approx([MB, MB, MB, 3 * MB, 4 * MB, 4.5 * MB])
-    assert uplink.measure() == pytest.approx(4.5 * MB)  # nothing new
+    for seconds in (0.5, 1.0, 0.25, 1.0, 1.0, 1.0, 1.0, 0.5):
+        send(uplink, time, MB, seconds)
+        told.append(uplink.measure() / MB)
+        told.append(uplink.measure() / MB)  # nothing new
+    assert told == pytest.approx([2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 1, 1, 2, 2])
