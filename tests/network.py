@@ -63,7 +63,8 @@ class Network:
     """Machines number 1 to `machines`, addresses 10.77.0.1 and so on; a context manager.
 
     `delay_s` is for one way, `loss` a share (0..1) of the packets of each direction, `rate` bytes per second of each
-    direction (0: any); `limit` is for what a machine sends to all others together. The same seed loses the same packets, counted per direction.
+    direction (0: any); `limit` is for what a machine sends to all others together. The same seed loses the same
+    packets, counted per direction.
     """
 
     def __init__(

@@ -65,6 +65,7 @@ class Aggregation:
         self.precision = "f32"
         self._gathered: dict[int, Gathered] = {}  # by bucket that I reduce
         self._results: dict[int, wire.Payload] = {}
+        self._digest, self._digested = hashlib.sha256(), 0  # of the weights to be; so many buckets are in it
         self._dropped: list[object] = []
         self.outer = OuterState()
         self._contributes = False  # to the attempt in hand
@@ -93,6 +94,7 @@ class Aggregation:
     def _forget(self) -> None:
         self.stamp = None
         self._dropped += [*self._results.values(), *self._gathered.values()]
+        self._begin_digest()
         self._gathered, self._results, self._owed_next = {}, {}, {}
 
     def freeing(self) -> Iterator[None]:
@@ -163,18 +165,27 @@ class Aggregation:
         """What is in `_results` was checked when it came: the sum is made twice, for the digest and for the commit."""
         return self.committed[self.slices[bucket]] + wire.trusted(self._results[bucket], self.precision)
 
+    def _begin_digest(self) -> None:
+        self._digest, self._digested = hashlib.sha256(), 0
+
+    def digest_ahead(self) -> bool:
+        """Take the next bucket into the digest, if its result is here; while others still come there is time for it."""
+        if self._digested not in self._results:
+            return False
+        self._digest.update(wire.view(self._with_result(self._digested)))
+        self._digested += 1
+        return True
+
     def digest_with_results(self) -> Iterator[str]:
-        """Digest of committed weights plus results; yields "" per bucket, at last the hex digest.
+        """Digest of committed weights plus results; yields "" per bucket that was not in it yet, at last the hex digest.
 
         Yields nothing more as soon as a result is missing (a new attempt has begun).
         """
-        digest, stamp = hashlib.sha256(), self.stamp
-        for bucket in range(len(self)):
-            if self.stamp != stamp or bucket not in self._results:
-                return
-            digest.update(wire.view(self._with_result(bucket)))
+        stamp = self.stamp
+        while self.stamp == stamp and self.digest_ahead():
             yield ""
-        yield digest.hexdigest()
+        if self.stamp == stamp and self._digested == len(self):
+            yield self._digest.hexdigest()
 
     def apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[None]:
         """Commit: add the results, and let the model go on from there."""
@@ -226,6 +237,7 @@ class Aggregation:
     def restore(self, bucket: int, round_: int, payload: object) -> None:
         """Take a bucket of committed weights from a snapshot; ValueError when it cannot be used."""
         self.committed[self.slices[bucket]] = wire.decode(payload, self.count(bucket), "f32")
+        self._begin_digest()
         self.versions[bucket] = round_
         self.rewind(bucket)
         # What was committed meanwhile may have held these rests: to leave one out costs no more than to count it twice.

@@ -221,7 +221,7 @@ class Training:
         if self._stopping and not self.ended:
             self._job = self._finish(complete=False)
             return True
-        return False
+        return self.numbers.digest_ahead()
 
     def _release_held(self) -> bool:
         """Send the next thing that waits, to the peer that has the least on its way."""

@@ -135,6 +135,20 @@ def test_the_digest_with_results_is_that_of_the_weights_to_be() -> None:
     assert numbers.versions == [1, 1]
 
 
+def test_results_are_digested_while_others_still_come_and_anew_when_weights_are_replaced() -> None:
+    numbers = made(9.0)
+    numbers.begin(STAMP, "f32")
+    step = np.array([0.1, -0.2, 0.3, -0.4, 0.5], np.float32)
+    numbers.keep_result(1, wired(step[3:]))
+    assert not numbers.digest_ahead()  # the first comes first
+    numbers.keep_result(0, wired(step[:3]))
+    assert numbers.digest_ahead()
+    numbers.restore(0, 0, wired(BASE[:3] + np.float32(1)))
+    assert [numbers.digest_ahead() for _ in range(3)] == [True, True, False]
+    weights = np.concatenate([BASE[:3] + np.float32(1), BASE[3:]]) + step
+    assert finish(numbers.digest_with_results()) == [hashlib.sha256(weights.astype("<f4").tobytes()).hexdigest()]
+
+
 def test_without_all_results_or_after_a_new_attempt_there_is_no_digest() -> None:
     numbers = made()
     numbers.begin(STAMP, "f32")
