@@ -177,7 +177,7 @@ class Aggregation:
         return True
 
     def digest_with_results(self) -> Iterator[str]:
-        """Digest of committed weights plus results; yields "" per bucket that was not in it yet, at last the hex digest.
+        """Digest of committed weights plus results; yields "" per bucket that it lacked, at last the hex digest.
 
         Yields nothing more as soon as a result is missing (a new attempt has begun).
         """
