@@ -42,8 +42,8 @@ class Exchange:
         """(bucket, reducer) of all contributions that I owe: each reducer's first bucket, then on in proportion.
 
         So a reducer gets a bucket from all at about the same time, and does not hold what it cannot reduce yet; and
-        one that reduces much is not left for the end. Each
-        contributor begins at another reducer: else that one's downlink would be full while the others' are idle.
+        one that reduces much is not left for the end. Each contributor begins at another reducer: else that one's
+        downlink would be full while the others' are idle.
         """
         if not self.contributes:
             return []

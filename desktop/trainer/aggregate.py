@@ -28,7 +28,8 @@ from desktop.trainer.outer import OuterState
 class Gathered:
     """What has come of one bucket that I reduce: the first contribution as it came, from the second on the sum of all.
 
-    So a reducer holds no more than one of each bucket, whatever the number of members and however late the last is.
+    The first is not added up at once since it takes less than a sum where it came as f16 or int8. A reducer holds no
+    more than one of each bucket, whatever the number of members and however late the last is.
     """
 
     peers: set[str] = field(default_factory=set)
