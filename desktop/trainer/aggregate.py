@@ -37,10 +37,11 @@ class Gathered:
     total: torch.Tensor | None = None  # float32: the weighted sum of all but `first`
 
     def add(self, numbers: torch.Tensor, weight: float) -> None:
-        """Count one more."""
+        """Count one more; takes `numbers` over: the first become the sum where they lie."""
         if self.total is None:
-            self.total = torch.zeros(len(numbers))
-        self.total.add_(numbers, alpha=weight)
+            self.total = numbers.mul_(weight)
+        else:
+            self.total.add_(numbers, alpha=weight)
 
     def add_first(self, precision: str) -> None:
         """Count the first too, if it is still as it came."""

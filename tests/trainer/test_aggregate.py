@@ -83,7 +83,7 @@ def test_a_reducer_holds_one_contribution_at_most_however_many_come(precision: s
     gone = [weakref.ref(payload) for payload in payloads]
     for number in range(5):
         numbers.keep(0, f"p{number}", payloads.pop(0), 0.2)
-        assert sum(payload() is not None for payload in gone) == len(payloads) + (number == 0)
+        assert sum(payload() is not None for payload in gone) <= len(payloads) + 1
     result = read(reduce(numbers, 0, tuple((f"p{number}", 0.2) for number in range(5))), 3, precision)
     np.testing.assert_allclose(result, np.full(3, 3.0), rtol=0.01)
 
