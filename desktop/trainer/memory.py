@@ -1,11 +1,23 @@
-"""Memory that is free but kept by the C library is given back to the system."""
+"""Memory that is free goes back to the system, rather than being kept by the C library."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 
+M_MMAP_THRESHOLD = -3  # malloc.h
+LARGE = 1_000_000  # bytes: less than a bucket in whatever precision
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def keep_large_apart() -> None:
+    """Have large blocks go back to the system as soon as they are freed.
+
+    By itself glibc does so only until the first one is freed: then it begins to keep blocks of that size among the
+    small ones, and an exchange leaves as much as the model in holes between them.
+    """
+    if _libc is not None and hasattr(_libc, "mallopt"):
+        _libc.mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 def trim() -> None:
