@@ -184,9 +184,8 @@ class TrainerWorker(QObject):
         import torch
 
         from desktop.tasks import models
-        from desktop.trainer import loop, memory, training  # noqa: F401 - now, so that Start does not wait for it
+        from desktop.trainer import loop, training  # noqa: F401 - imported now, so that Start does not wait for it
 
-        memory.keep_large_apart()
         torch.set_num_threads(command.threads)
         models.warm_up()
         self.said.emit(TorchReady(backends=loop.backends(), version=torch.__version__))
