@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from desktop.state import Edit
+
 
 class Intent(msgspec.Struct, frozen=True):
     """Base of all intents."""
@@ -39,10 +41,47 @@ class ChooseTask(Intent, frozen=True):
     task: str
 
 
+class MakeTask(Intent, frozen=True):
+    """Make a task of one's own, beginning with the one chosen."""
+
+
+class SetDraft(Intent, frozen=True):
+    """Change one value of the task in the making; "kind" is that of its data."""
+
+    key: str
+    value: str
+
+
+class UseDraft(Intent, frozen=True):
+    """Take the task in the making."""
+
+
+class SaveTask(Intent, frozen=True):
+    """Write the task in the making to a file."""
+
+    path: str
+
+
+class OpenTask(Intent, frozen=True):
+    """Take the task of a file."""
+
+    path: str
+
+
 class AddData(Intent, frozen=True):
     """Use these files and folders as my data."""
 
     paths: tuple[str, ...]
+
+
+class EditData(Intent, frozen=True):
+    """Read my data with these changes as well: one step that can be undone."""
+
+    edits: tuple[Edit, ...]
+
+
+class UndoData(Intent, frozen=True):
+    """Take the last step of changes to my data back."""
 
 
 class UseSample(Intent, frozen=True):

@@ -11,7 +11,7 @@ from typing import dataclass_transform
 import msgspec
 
 STEPS = ("task", "data", "room", "train", "try")
-PAGES = ("first", *STEPS, "models", "network", "settings", "help")
+PAGES = ("first", *STEPS, "make", "models", "network", "settings", "help")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -167,6 +167,7 @@ class TaskCard(Frozen):
     title: str
     text: str  # one or two plain sentences
     data: str  # what data it wants, in words
+    kind: str = "images"  # "images" | "table" | "text"
     model: str = ""
     sample: bool = False  # sample data ships with the program
 
@@ -179,13 +180,64 @@ class ClassCard(Frozen):
     thumbnails: tuple[bytes, ...] = ()
 
 
+class Edit(Frozen):
+    """One thing that a person changed about how data is read.
+
+    what        name                                              value
+    "class"     a class as its folder or label calls it           what it is called instead; "" leaves it out
+    "skip"      path of a file                                    "": it is left out
+    "reading"   "separator" | "decimal" | "encoding" | "sheet"    how the table or text is read, instead of as detected
+    "role"      a column                                          "number" | "category" | "label" | "ignore"
+    """
+
+    what: str
+    name: str
+    value: str = ""
+
+
 class Finding(Frozen):
-    """One thing to look at in the data."""
+    """One thing to look at in the data. `skip` and `fix` are what a click on these does; empty: not offered."""
 
     severity: str  # "info" | "care" | "bad"
     title: str
     text: str
     files: tuple[str, ...] = ()
+    skip: tuple[Edit, ...] = ()
+    fix: tuple[Edit, ...] = ()
+    fix_text: str = ""  # of the button, e.g. "Leave this column out"
+
+
+class ColumnView(Frozen):
+    """One column of a table."""
+
+    name: str
+    role: str  # "number" | "category" | "label" | "ignore"
+    detected: str  # what its values look like, in words, e.g. "whole numbers", "3 categories", "text", "dates"
+    detail: str = ""  # e.g. "32.1 to 59.6, 2 missing"
+
+
+class TableView(Frozen):
+    """A table as it was understood. `separator`, `decimal` and `encoding` are "" where a spreadsheet has none."""
+
+    columns: tuple[ColumnView, ...] = ()
+    rows: int = 0
+    preview: tuple[tuple[str, ...], ...] = ()  # the first rows as they stand in the file, a text for each column
+    goal: str = "classes"  # "classes" | "number"
+    separator: str = ""
+    decimal: str = ""
+    encoding: str = ""
+    sheet: str = ""
+    sheets: tuple[str, ...] = ()
+
+
+class TextView(Frozen):
+    """Text as it was understood."""
+
+    files: int = 0
+    characters: int = 0
+    tokens: int = 0
+    encoding: str = ""
+    sample: str = ""  # how it begins
 
 
 class DataView(Frozen):
@@ -203,6 +255,11 @@ class DataView(Frozen):
     findings: tuple[Finding, ...] = ()
     error: str = ""  # why it cannot be used; "" when it can
     usable: bool = False
+    table: TableView | None = None
+    text: TextView | None = None
+    score: int | None = None  # how good the data is, 0..100
+    score_text: str = ""  # the same in a few words
+    edits: tuple[tuple[Edit, ...], ...] = ()  # what the person changed, step by step; the last step is undone first
 
 
 class TrainingValues(Frozen):
@@ -328,6 +385,24 @@ class SettingRow(Frozen):
     error: str = ""  # why the last value was refused
 
 
+class DraftGroup(Frozen):
+    """Values of a task that belong together."""
+
+    title: str
+    rows: tuple[SettingRow, ...] = ()
+
+
+class DraftView(Frozen):
+    """A task that the person makes. `parameters` and `samples_per_s` on this computer are None until they are known."""
+
+    kind: str = "images"  # of data
+    kinds: tuple[str, ...] = ()
+    groups: tuple[DraftGroup, ...] = ()
+    error: str = ""  # the first value that cannot be
+    parameters: int | None = None
+    samples_per_s: float | None = None
+
+
 class WindowState(Frozen):
     """All that the window shows."""
 
@@ -340,6 +415,8 @@ class WindowState(Frozen):
     ready: bool = False  # torch is there
     tasks: tuple[TaskCard, ...] = ()
     task: TaskCard | None = None
+    draft: DraftView | None = None
+    recent: tuple[str, ...] = ()  # paths of data used before, newest first
     values: TrainingValues = TrainingValues()
     data: DataView | None = None
     room: RoomView | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
-from desktop.state import Confidence, DataView, Frozen, ModelRow
+from desktop.state import Confidence, DataView, Edit, Frozen, ModelRow
 
 
 class Command(Frozen):
@@ -23,6 +23,12 @@ class ListModels(Command):
     folder: str
 
 
+class Measure(Command):
+    """Find out how large a task's model is, and how fast this computer trains it; answered by `Measured`."""
+
+    task: str
+
+
 class ReadSample(Command):
     """Use the task's sample data: part `share` of how many."""
 
@@ -30,11 +36,15 @@ class ReadSample(Command):
     share: tuple[int, int] = (1, 1)
 
 
-class ReadFolders(Command):
-    """Read these folders as data for the task. A host's task gets its classes from them."""
+class ReadData(Command):
+    """Read these files and folders as data for the task, as the person changed it, step by step.
+
+    What the task's form leaves open (classes, columns, characters) is fixed by what is found; else it is the room's.
+    """
 
     task: str
     paths: tuple[str, ...]
+    edits: tuple[tuple[Edit, ...], ...] = ()
 
 
 class ForgetData(Command):
@@ -88,6 +98,14 @@ class Models(Said):
     """Saved models, newest first."""
 
     rows: tuple[ModelRow, ...]
+
+
+class Measured(Said):
+    """Answer to `Measure`; None is not known: data decides it, or the model is too large to try."""
+
+    task: str
+    parameters: int | None
+    samples_per_s: float | None
 
 
 class DataRead(Said):

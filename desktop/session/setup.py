@@ -14,7 +14,7 @@ from desktop.options import Options, validate
 from desktop.rounds.messages import Outer, Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.settings import Settings
-from desktop.state import DataView, TrainingValues
+from desktop.state import DataView, Edit, TrainingValues
 from desktop.tasks.builtin import TASKS
 from desktop.tasks.spec import TaskSpec
 
@@ -31,6 +31,13 @@ class Setup:
         self.start_members = settings.min_members
         self._decided: RoomPolicy | None = None  # by the host of the room that I joined
         self._source: tuple[str, ...] = () if options.data in (None, "sample") else (str(options.data),)
+        self._edits: tuple[tuple[Edit, ...], ...] = ()  # what the person changed about it, step by step
+        self._own_schema = False  # whether my data decides what the task leaves open
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """The files and folders that my data comes from; () for sample data and for none."""
+        return self._source
 
     @property
     def usable(self) -> bool:
@@ -41,15 +48,17 @@ class Setup:
 
     def choose(self, task: str) -> None:
         """Take a built-in task, with the values that the options give."""
+        self.take(TASKS[task].changed(seed=self._settings.seed))
+
+    def take(self, task: TaskSpec) -> None:
+        """Take any task, with the values that the options give."""
         options = self._options
         given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
-        spec = TASKS[task].changed(
-            seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
-        )
+        spec = task.changed(**{key: value for key, value in given.items() if value is not None})
         keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
-        self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
-                                        **more))
+        values = {key: getattr(spec, key) for key in ("rounds", "local_steps", "local_epochs", "batch", "lr")}
+        self._take(spec, TrainingValues(**values | more))
 
     def take_room(self, task: str, policy: str) -> bool:
         """Take what a room's host has decided (JSON); whether data must be read (again) for it.
@@ -88,7 +97,8 @@ class Setup:
     def read_again(self) -> None:
         """Read what was chosen before, for a task that has changed."""
         if self._source:
-            self.read_folders(self._source, own_classes=False)
+            self._own_schema = False
+            self._read()
         else:
             self.read_sample()
 
@@ -100,17 +110,35 @@ class Setup:
         self.data = DataView(title="Sample data", source="sample", reading="Reading the sample data")
         self._do(life.ReadSample(task=self.spec.to_json(), share=self.share))
 
-    def read_folders(self, paths: tuple[str, ...], *, own_classes: bool) -> None:
-        """Use folders; `own_classes`: the folders decide what the classes are (in a room the host's did)."""
+    def read_data(self, paths: tuple[str, ...], *, own_schema: bool) -> None:
+        """Use files and folders; `own_schema`: they decide what the classes or columns are (in a room the host's did).
+        """
+        self._source, self._edits, self._own_schema = paths, (), own_schema
+        self._read()
+
+    def edit(self, edits: tuple[Edit, ...]) -> None:
+        """Read my data with these changes as well."""
+        if self._source:
+            self._edits = (*self._edits, edits)
+            self._read()
+
+    def undo(self) -> None:
+        """Take the last step of changes back."""
+        if self._edits:
+            self._edits = self._edits[:-1]
+            self._read()
+
+    def _read(self) -> None:
         assert self.spec is not None
-        spec = self.spec.changed(classes=()) if own_classes and not self.spec.sample else self.spec
-        self._source = paths
-        self.data = DataView(title=Path(paths[0]).name, source=paths[0], reading=f"Reading {Path(paths[0]).name}")
-        self._do(life.ReadFolders(task=spec.to_json(), paths=paths))
+        spec = self.spec.opened() if self._own_schema else self.spec
+        first = self._source[0]
+        self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
+                             edits=self._edits)
+        self._do(life.ReadData(task=spec.to_json(), paths=self._source, edits=self._edits))
 
     def clear_data(self) -> None:
         """Forget the data."""
-        self.data, self._source = None, ()
+        self.data, self._source, self._edits = None, (), ()
         self._do(life.ForgetData())
 
     def data_read(self, said: life.DataRead) -> None:
@@ -137,7 +165,8 @@ class Setup:
         """The task with the values chosen."""
         assert self.spec is not None
         v = self.values
-        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, rounds=v.rounds).to_json()
+        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, local_epochs=v.local_epochs,
+                                 rounds=v.rounds).to_json()
 
     @property
     def chosen(self) -> Values:

@@ -74,7 +74,7 @@ def load_sample(spec: TaskSpec, share: tuple[int, int] = (1, 1)) -> TaskData:
         raise OptionError(key="share", value=f"{part}/{parts}", allowed="I/N with 1 ≤ I ≤ N, for example 2/3")
     if spec.sample != "digits":
         raise TaskError(why=f"no sample data ships with “{spec.title}”; use a folder of your own")
-    if (spec.channels, spec.height, spec.width, spec.classes) != (1, 8, 8, tuple("0123456789")):
+    if (spec.images.channels, spec.images.height, spec.images.width, spec.classes) != (1, 8, 8, tuple("0123456789")):
         raise TaskError(why="the sample digits are 8 × 8 grey pictures of the classes 0 to 9")
     everything = digits()
     test, rest = _stratified(everything.labels, spec.test, f"{spec.seed} test")
@@ -158,7 +158,7 @@ def load_folder(spec: TaskSpec, scan: FolderScan) -> Generator[ScanProgress, Non
     """
     check_fits(spec, scan)
     files = [(spec.classes.index(name), path) for name, paths in scan.classes.items() for path in paths]
-    points = np.empty((len(files), spec.channels, spec.height, spec.width), np.uint8)
+    points = np.empty((len(files), spec.images.channels, spec.images.height, spec.images.width), np.uint8)
     labels = np.empty(len(files), np.int64)
     places = np.empty(len(files), np.float64)
     late: list[BrokenFile] = []
@@ -260,10 +260,13 @@ def describe(spec: TaskSpec, data: TaskData) -> DataView:
 
 def shape_text(spec: TaskSpec, source: str) -> str:
     """What becomes of each picture, in a few words."""
-    tone = "colour" if spec.channels == 3 else "grey"
-    size = f"{spec.height} × {spec.width}" if source == "sample" else f"any → {spec.height} × {spec.width}, upright"
-    kept = "" if source == "sample" else (", bright on black" if spec.strokes else ", whole picture on white")
-    return f"{size}, {tone}{kept}"
+    form = spec.images
+    tone = "colour" if form.channels == 3 else "grey"
+    size = f"{form.height} × {form.width}"
+    if source == "sample":
+        return f"{size}, {tone}"
+    kept = "bright on black" if form.strokes else "whole picture on white"
+    return f"any → {size}, upright, {tone}, {kept}"
 
 
 def _thumbnails(part: ArraySet, label: int) -> tuple[bytes, ...]:

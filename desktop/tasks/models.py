@@ -54,17 +54,17 @@ def _shape(spec: TaskSpec) -> nn.Module:
 def _digits_cnn(spec: TaskSpec) -> nn.Module:
     """Two convolutions at full size, halved, two linear layers: 38,378 parameters for 8 × 8 grey and 10 classes."""
     return nn.Sequential(
-        nn.Conv2d(spec.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(),
+        nn.Conv2d(spec.images.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(),
         nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.ReLU(),
         nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * (spec.height // 2) * (spec.width // 2), 64), nn.ReLU(),
+        nn.Linear(32 * (spec.images.height // 2) * (spec.images.width // 2), 64), nn.ReLU(),
         nn.Linear(64, len(spec.classes)),
     )
 
 
 def _small_cnn(spec: TaskSpec) -> nn.Module:
     """Four convolutions, halved in between, averaged over the picture: 94,850 parameters for colour and 2 classes."""
-    widths = (spec.channels, 24, 48, 64, 96)
+    widths = (spec.images.channels, 24, 48, 64, 96)
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(8, after), nn.ReLU(), nn.MaxPool2d(2)]

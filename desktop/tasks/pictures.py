@@ -123,11 +123,11 @@ def pixels(path: Path, spec: TaskSpec) -> Pixels:
 
     The whole picture is kept in its proportions, in the middle, on white (on black for strokes).
     """
-    image = read(path, side=256 if spec.strokes else 2 * max(spec.height, spec.width))
-    if spec.strokes:
+    image = read(path, side=256 if spec.images.strokes else 2 * max(spec.images.height, spec.images.width))
+    if spec.images.strokes:
         image = strokes(image.convert("L"))
-    image = image.convert("L" if spec.channels == 1 else "RGB")
-    fitted = np.asarray(fit(image, spec.height, spec.width, 0 if spec.strokes else 255))
+    image = image.convert("L" if spec.images.channels == 1 else "RGB")
+    fitted = np.asarray(fit(image, spec.images.height, spec.images.width, 0 if spec.images.strokes else 255))
     return fitted[np.newaxis] if fitted.ndim == 2 else np.ascontiguousarray(fitted.transpose(2, 0, 1))
 
 

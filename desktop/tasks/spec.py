@@ -7,55 +7,179 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
 from desktop.errors import TaskError, TooLittleDataError
 
-LARGEST_TEXT = 256 * 1024  # bytes of a task from a peer or a file
+LARGEST_TEXT = 1024 * 1024  # bytes of a task from a peer or a file
 MOST_CLASSES = 1000
+MOST_COLUMNS = 1000
+MOST_VALUES = 1000  # of a column of categories
 LONGEST_NAME = 100
 
+# Names of models by the kind of data that they read; `tasks.models` builds them.
+MODELS: dict[str, tuple[str, ...]] = {
+    "images": ("digits-cnn", "small-cnn", "mnist-cnn", "mlp", "lus-cnn", "mobilenet-v1", "mobilenet-v2"),
+    "table": ("mlp",),
+    "text": ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2"),
+}
+
 RANGES: dict[str, tuple[float, float]] = {
-    "height": (8, 512), "width": (8, 512), "lr": (1e-8, 10.0), "batch": (1, 65_536), "local_steps": (1, 100_000),
+    "lr": (1e-8, 10.0), "batch": (1, 65_536), "local_steps": (1, 100_000), "local_epochs": (0.0, 1000.0),
     "rounds": (1, 1_000_000), "seed": (0, 2**63 - 1), "validation": (0.0, 0.4), "test": (0.0, 0.4),
+    "weight_decay": (0.0, 10.0), "warmup_steps": (0, 10_000_000), "clip": (0.0, 1e6), "patience": (0, 1_000_000),
+    "min_members": (1, 64),
 }
 
 
-class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A task: its data's form, its model and its training values.
+class Form(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What data a task wants and what becomes of it: the room's schema. One class per kind of data."""
 
-    `classes` are in the order of the model's outputs. `strokes` says that pictures are bright strokes on black, as
-    the sample digits are (see `pictures.strokes`). `validation` and `test` are shares of the data, 0 to 0.4.
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def check(self) -> None:
+        """Raises TaskError for the first value that no task can have."""
+        for key, (low, high) in self.ranges.items():
+            check_range(key, getattr(self, key), low, high)
+
+
+class Images(Form, frozen=True, kw_only=True, tag="images"):
+    """Pictures in classes. x is float32 [n, channels, height, width] in 0..1, y the class int64 [n].
+
+    `classes` are in the order of the model's outputs; empty until a host's folders fix them. `strokes` says that
+    pictures are bright strokes on black, as the sample digits are (see `pictures.strokes`).
     """
 
-    id: str
-    title: str
-    text: str
-    kind: Literal["images"] = "images"
+    ranges = {"height": (8, 512), "width": (8, 512)}
     classes: tuple[str, ...] = ()
     height: int
     width: int
     channels: Literal[1, 3]
     strokes: bool = False
-    model: Literal["digits-cnn", "small-cnn"]
+
+    def check(self) -> None:
+        super().check()
+        check_classes(self.classes)
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One input column of a table: a number, or a category with the values that the room knows, in order."""
+
+    name: str
+    role: Literal["number", "category"]
+    values: tuple[str, ...] = ()
+
+
+class Table(Form, frozen=True, kw_only=True, tag="table"):
+    """Rows of a table. x is float32 [n, inputs]; y the class int64 [n], or a number float32 [n].
+
+    `columns` are the inputs in order, empty until a host's table fixes them; `label` is the column to predict. A
+    number takes two inputs (its value, and 1 where it is missing), a category one for each value and one for others.
+    """
+
+    label: str
+    goal: Literal["classes", "number"] = "classes"
+    classes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def inputs(self) -> int:
+        """How many numbers a row becomes."""
+        return sum(2 if column.role == "number" else len(column.values) + 1 for column in self.columns)
+
+    def check(self) -> None:
+        super().check()
+        if len(self.columns) > MOST_COLUMNS:
+            raise TaskError(why=f"it has {len(self.columns)} columns; allowed: up to {MOST_COLUMNS}")
+        names = [column.name for column in self.columns]
+        for name in (self.label, *names):
+            if name != class_name(name) or not 0 < len(name) <= LONGEST_NAME:
+                raise TaskError(why=f"“{name[:LONGEST_NAME]}” cannot be the name of a column")
+        if len({self.label, *names}) <= len(names):
+            raise TaskError(why="two columns have the same name")
+        if self.goal == "number" and self.classes:
+            raise TaskError(why="it predicts a number and has classes; allowed is one of the two")
+        for column in self.columns:
+            if len(set(column.values)) < len(column.values) or len(column.values) > MOST_VALUES:
+                raise TaskError(why=f"the values of column “{column.name}” are too many or not different")
+        check_classes(self.classes)
+
+
+class Text(Form, frozen=True, kw_only=True, tag="text"):
+    """Running text, cut into blocks. x and y are tokens int64 [n, block]; y is x moved on by one.
+
+    `tokens`: the bytes of UTF-8 (256 of them); the characters of `vocabulary` and one for all others; or byte-pair
+    encoding by `tokenizer`, the JSON of a tokenizer of the `tokenizers` library.
+    """
+
+    ranges = {"block": (8, 1024)}
+    tokens: Literal["bytes", "characters", "bpe"] = "bytes"
+    vocabulary: tuple[str, ...] = ()
+    tokenizer: str = ""
+    block: int = 128
+
+
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A task: its data's form, its model and its training values.
+
+    `validation` and `test` are shares of the data, 0 to 0.4. `widths` are those of the hidden layers of "mlp".
+    `clip` bounds the norm of a step's gradient, `patience` is how many rounds without a better validation loss end
+    training; 0 is none of it.
+    """
+
+    id: str
+    title: str
+    text: str
+    form: Images | Table | Text
+    model: str
+    widths: tuple[int, ...] = ()
     optimiser: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = 1e-3
+    weight_decay: float = 0.01
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_steps: int = 0
+    clip: float = 0.0
+    patience: int = 0
     batch: int = 32
     local_steps: int = 20
+    local_epochs: float = 0.0  # above 0: local steps are counted by these instead
     rounds: int = 12
+    min_members: int = 2
     seed: int = 42
     validation: float = 0.1
     test: float = 0.15
-    sample: Literal["", "digits"] = ""  # which sample data fits, if any ships
+    sample: Literal["", "digits", "penguins", "shakespeare"] = ""  # which sample data fits, if any ships
+
+    @property
+    def kind(self) -> str:
+        """"images" | "table" | "text"."""
+        return type(self.form).__struct_config__.tag  # type: ignore[return-value]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes in the order of the model's outputs; () where none are predicted or they are not fixed yet."""
+        return () if isinstance(self.form, Text) else self.form.classes
+
+    @property
+    def images(self) -> Images:
+        """The form of a task for pictures; TaskError for another one."""
+        if not isinstance(self.form, Images):
+            raise TaskError(why="it is not a task for pictures")
+        return self.form
 
     def changed(self, **values: Any) -> Self:
-        """A copy with these fields changed; TaskError, naming the field, when one is unknown or not valid."""
+        """A copy with these fields, of the task or its form, changed; TaskError, naming the field, when one is unknown
+        or not valid.
+        """
+        form = {key: values.pop(key) for key in list(values) if key in self.form.__struct_fields__}
         for key in values:
             if key not in self.__struct_fields__:
                 raise TaskError(why=f"“{key}” is not a key of a task")
-        return type(self).from_json(msgspec.json.encode(msgspec.to_builtins(self) | values))
+        whole = msgspec.to_builtins(self) | values
+        whole["form"] = msgspec.to_builtins(whole["form"]) | form
+        return type(self).from_json(msgspec.json.encode(whole))
 
     def with_classes(self, names: Iterable[str]) -> Self:
         """The task for these classes, sorted: how a host fixes the order for its room. At least 2 are needed."""
@@ -63,6 +187,12 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(classes) < 2:
             raise TooLittleDataError(place="the folder", have="one class" if classes else "no class", need="2 classes")
         return self.changed(classes=classes)
+
+    def opened(self) -> Self:
+        """The task with its schema open again, to be fixed by a host's data; one with sample data keeps its own."""
+        open_keys = {"images": ("classes",), "table": ("classes", "columns"), "text": ("vocabulary", "tokenizer")}
+        empty = {key: type(getattr(self.form, key))() for key in open_keys[self.kind]}
+        return self if self.sample else self.changed(**empty)
 
     def to_json(self) -> str:
         """The task as JSON text, for a room, a model file or a task file."""
@@ -85,25 +215,38 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def check(self) -> None:
         """Raises TaskError for the first value that no task can have."""
         for key, (low, high) in RANGES.items():
-            value = getattr(self, key)
-            if not (math.isfinite(value) and low <= value <= high):
-                raise TaskError(why=f"{key} is {value:g}; allowed: {low:g} to {high:g}")
-        if self.model == "digits-cnn" and max(self.height, self.width) > 64:
+            check_range(key, getattr(self, key), low, high)
+        self.form.check()
+        if self.model not in MODELS[self.kind]:
+            raise TaskError(why=f"model is {self.model[:40]}; for {self.kind} allowed: {', '.join(MODELS[self.kind])}")
+        if len(self.widths) > 16 or not all(1 <= width <= 4096 for width in self.widths):
+            raise TaskError(why="widths are too many or not between 1 and 4096")
+        if self.model == "digits-cnn" and max(self.images.height, self.images.width) > 64:
             raise TaskError(why="the model digits-cnn reads pictures of at most 64 × 64 points")
         if not self.id or len(self.id) > LONGEST_NAME or len(self.title) > 200 or len(self.text) > 2000:
             raise TaskError(why="id, title or text is missing or too long")
-        if len(self.classes) == 1 or len(self.classes) > MOST_CLASSES:
-            raise TaskError(why=f"it has {len(self.classes)} classes; allowed: 2 to {MOST_CLASSES}")
-        for name in self.classes:
-            if name != class_name(name) or not 0 < len(name) <= LONGEST_NAME:
-                raise TaskError(why=f"“{name[:LONGEST_NAME]}” cannot be the name of a class")
-        if len(set(self.classes)) < len(self.classes):
-            raise TaskError(why="two classes have the same name")
 
     def schema_digest(self) -> str:
-        """Hex digest of what members must agree on so that their models fit together: classes, form, model."""
-        schema = [self.kind, self.classes, self.channels, self.height, self.width, self.strokes, self.model]
+        """Hex digest of what members must agree on so that their models fit together: the form and the model."""
+        schema = [self.form, self.model, self.widths]
         return hashlib.blake2b(msgspec.json.encode(schema), digest_size=16).hexdigest()
+
+
+def check_range(key: str, value: float, low: float, high: float) -> None:
+    """TaskError, naming the key, when a value lies outside."""
+    if not (math.isfinite(value) and low <= value <= high):
+        raise TaskError(why=f"{key} is {value:g}; allowed: {low:g} to {high:g}")
+
+
+def check_classes(classes: tuple[str, ...]) -> None:
+    """TaskError when these cannot be the classes of a task. None at all: they are not fixed yet."""
+    if len(classes) == 1 or len(classes) > MOST_CLASSES:
+        raise TaskError(why=f"it has {len(classes)} classes; allowed: 2 to {MOST_CLASSES}")
+    for name in classes:
+        if name != class_name(name) or not 0 < len(name) <= LONGEST_NAME:
+            raise TaskError(why=f"“{name[:LONGEST_NAME]}” cannot be the name of a class")
+    if len(set(classes)) < len(classes):
+        raise TaskError(why="two classes have the same name")
 
 
 def class_name(raw: str) -> str:

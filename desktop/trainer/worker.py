@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
 from desktop.bridge.adapter import QtTransport
@@ -24,10 +25,12 @@ from desktop.bridge.lifecycle import (
     ForgetData,
     Leave,
     ListModels,
+    Measure,
+    Measured,
     Models,
     Noted,
     Prediction,
-    ReadFolders,
+    ReadData,
     ReadSample,
     Start,
     Stop,
@@ -38,8 +41,8 @@ from desktop.bridge.lifecycle import (
 from desktop.errors import PeerloomError
 from desktop.library import store
 from desktop.tasks import data as task_data
+from desktop.tasks import reading
 from desktop.tasks.data import TaskData
-from desktop.tasks.readers import scan_folder
 from desktop.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -86,8 +89,9 @@ class TrainerWorker(QObject):
         handlers: dict[type[Command], Callable[[Any], None]] = {
             WarmUp: self._warm_up,
             ListModels: self._list_models,
+            Measure: self._measure,
             ReadSample: self._read_sample,
-            ReadFolders: self._read_folders,
+            ReadData: self._read_data,
             ForgetData: self._forget,
             Start: self._start,
             Change: self._change,
@@ -112,8 +116,8 @@ class TrainerWorker(QObject):
         match command:
             case Start():
                 self.said.emit(Failed(sentence=sentence))
-            case ReadSample() | ReadFolders():
-                source = ", ".join(command.paths) if isinstance(command, ReadFolders) else "sample"
+            case ReadSample() | ReadData():
+                source = ", ".join(command.paths) if isinstance(command, ReadData) else "sample"
                 self.said.emit(DataRead(view=task_data.refused(source, sentence)))
             case TryPicture():
                 self.said.emit(Prediction(picture=b"", name=Path(command.path).name, error=sentence))
@@ -193,6 +197,12 @@ class TrainerWorker(QObject):
     def _list_models(self, command: ListModels) -> None:
         self.said.emit(Models(rows=store.list_models(Path(command.folder))))
 
+    def _measure(self, command: Measure) -> None:
+        from desktop.trainer.measure import measure
+
+        parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
+
     def _read_sample(self, command: ReadSample) -> None:
         spec = TaskSpec.from_json(command.task)
         self._have(spec, task_data.load_sample(spec, command.share))
@@ -204,25 +214,22 @@ class TrainerWorker(QObject):
     def _forget(self, _: ForgetData) -> None:
         self._reading, self._data = None, None
 
-    def _read_folders(self, command: ReadFolders) -> None:
+    def _read_data(self, command: ReadData) -> None:
         self._data = None
-        self._reading = self._read(TaskSpec.from_json(command.task), tuple(Path(path) for path in command.paths))
+        self._reading = self._read(TaskSpec.from_json(command.task), command)
 
-    def _read(self, spec: TaskSpec, paths: tuple[Path, ...]) -> Iterator[object]:
-        """Scan, then decode, a few files per slice; what is wrong becomes a sentence on the data page."""
-        source = ", ".join(str(path) for path in paths)
-        findings: tuple[Any, ...] = ()
+    def _read(self, spec: TaskSpec, command: ReadData) -> Iterator[object]:
+        """Read in slices; what is wrong becomes a sentence on the data page."""
+        source = ", ".join(command.paths)
         try:
-            scanned = scan_folder(paths)
-            scan = yield from self._watched(source, scanned)
-            findings = scan.findings()
-            if not spec.classes:
-                spec = spec.with_classes(scan.classes)
-            data = yield from self._watched(source, task_data.load_folder(spec, scan))
+            read = yield from self._watched(
+                source, reading.read(spec, tuple(map(Path, command.paths)), command.edits))
         except PeerloomError as error:
-            self.said.emit(DataRead(view=task_data.refused(source, error.sentence, findings)))
+            view = task_data.refused(source, error.sentence)
+            self.said.emit(DataRead(view=msgspec.structs.replace(view, edits=command.edits)))
             return
-        self._have(spec, data)
+        self._data, self._task = read.data, read.spec.to_json() if read.data else ""
+        self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=command.edits), task=self._task))
 
     def _watched(self, source: str, steps: Any) -> Any:
         while True:

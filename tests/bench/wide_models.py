@@ -31,7 +31,7 @@ def wide(spec: TaskSpec, size: str) -> nn.Module:
     """[n, channels, height, width] -> [n, classes]: 9,952,842 or 124,205,876 parameters for the digits."""
     width, blocks, outputs = SHAPES[size]
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(spec.channels * spec.height * spec.width, width),
+        nn.Flatten(), nn.Linear(spec.images.channels * spec.images.height * spec.images.width, width),
         *(Block(width) for _ in range(blocks)),
         nn.GroupNorm(1, width), nn.Linear(width, outputs, bias=False), nn.ReLU(), nn.Linear(outputs, len(spec.classes)),
     )

@@ -50,7 +50,7 @@ def test_safetensors_itself_reads_what_was_saved(tmp_path: Path, weights: dict[s
     with safe_open(path, "pt") as file:
         description = json.loads(file.metadata()["peerloom"])
     assert description["members"] == ["Quiet Heron", "Müller"]
-    assert description["task"]["classes"] == list("0123456789")
+    assert description["task"]["form"]["classes"] == list("0123456789")
     assert (description["rounds"], description["test_accuracy"]) == (12, 0.97)
 
 

@@ -42,9 +42,10 @@ def test_parameters_of_the_model_for_pictures_counted_by_hand() -> None:
 
 
 @pytest.mark.parametrize("spec", [DIGITS, DIGITS.changed(height=9, width=12), PETS, PETS.changed(height=8, width=8),
-                                  PETS.changed(height=33, width=70, channels=1)], ids=lambda spec: f"{spec.height}")
+                                  PETS.changed(height=33, width=70, channels=1)],
+                         ids=lambda spec: f"{spec.images.height}")
 def test_any_size_gives_a_number_per_class(spec: TaskSpec) -> None:
-    x = torch.zeros(2, spec.channels, spec.height, spec.width)
+    x = torch.zeros(2, spec.images.channels, spec.images.height, spec.images.width)
     assert models.build_model(spec, 0)(x).shape == (2, len(spec.classes))
 
 

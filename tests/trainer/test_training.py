@@ -266,7 +266,7 @@ def test_a_member_whose_products_round_differently_ends_bit_identical(tmp_path: 
 def smooth(spec: TaskSpec) -> nn.Module:
     """The digits' model without kinks, of the same shape."""
     return nn.Sequential(
-        nn.Conv2d(spec.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.Tanh(),
+        nn.Conv2d(spec.images.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.Tanh(),
         nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.Tanh(),
         nn.AvgPool2d(2), nn.Flatten(), nn.Linear(512, 64), nn.Tanh(), nn.Linear(64, 10),
     )

@@ -23,7 +23,7 @@ from desktop.bridge.lifecycle import (
     Models,
     Prediction,
     Progress,
-    ReadFolders,
+    ReadData,
     ReadSample,
     RoundCommitted,
     Said,
@@ -127,7 +127,7 @@ def test_the_sample_is_read(window: Window) -> None:
 
 
 def test_folders_are_read_in_slices_and_a_host_gets_its_classes_from_them(window: Window, tmp_path: Path) -> None:
-    window.ask(ReadFolders(task=IMAGES.to_json(), paths=(str(cats_and_dogs(tmp_path)),)))
+    window.ask(ReadData(task=IMAGES.to_json(), paths=(str(cats_and_dogs(tmp_path)),)))
     window.qtbot.waitUntil(lambda: any(said.view.usable for said in window.all(DataRead)), timeout=WAIT_MS)
     *reading, read = window.all(DataRead)
     assert all(said.view.reading and said.view.error == "" for said in reading)
@@ -146,7 +146,7 @@ def test_folders_are_read_in_slices_and_a_host_gets_its_classes_from_them(window
 def test_a_folder_that_cannot_be_used_is_a_sentence_on_the_data_page(
     window: Window, tmp_path: Path, make: Callable[[Path], Path], sentence: str
 ) -> None:
-    window.ask(ReadFolders(task=IMAGES.to_json(), paths=(str(make(tmp_path)),)))
+    window.ask(ReadData(task=IMAGES.to_json(), paths=(str(make(tmp_path)),)))
     read = window.await_(DataRead, lambda said: said.view.error != "")
     assert sentence in read.view.error
     assert read.view.error.endswith(".")
