@@ -1,4 +1,4 @@
-"""The program, killed as leader in a phase of a round: `python -m tests.e2e.doomed PHASE ROUND [options of the program]`.
+"""The program, killed as leader in a phase of a round: `python -m tests.e2e.doomed PHASE ROUND [its options]`.
 
 Everything else is the program as it is, but for smaller buckets, so that each member reduces some. From that round on,
 the first time that it leads and is in the middle of the phase it goes no step further, waits until what it had sent
@@ -18,7 +18,7 @@ from desktop.rounds.actions import Send
 from desktop.rounds.messages import Announce, Commit, Plan
 from desktop.trainer.worker import TrainerWorker
 
-BUCKET_BYTES = 16_000  # eleven buckets
+BUCKET_BYTES = 16_000  # ten buckets
 PHASES = ("announce", "train", "ready", "plan", "exchange", "commit")
 warm_up = TrainerWorker._warm_up
 

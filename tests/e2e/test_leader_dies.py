@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import pytest
 
@@ -45,10 +45,10 @@ def assert_no_round_waits_for_long(report: Report) -> None:
 
 
 def waits(report: Report) -> Iterator[tuple[int, float, float]]:
-    """(committed round, seconds until the next was, longest deadline in force meanwhile), from the lines of a report."""
+    """(committed round, seconds until the next one was, longest deadline meanwhile), from the lines of a report."""
     lines = [line for line in report.update() if line["round"] > 0]
     groups = [list(group) for _, group in groupby(lines, lambda line: line["round"])]
-    for group, after in zip(groups, groups[1:], strict=False):
+    for group, after in pairwise(groups):
         yield (group[0]["round"], written_at(after[0]) - written_at(group[0]),
                max(line["policy"]["deadline_s"] for line in group))
 
