@@ -107,6 +107,7 @@ class LocalTraining:
         """One batch."""
         self.model.train()
         indices = next(self.batches)
+        self.data.train.ahead(self.batches.coming)
         x, y = models.tensors(self.data.train, indices, self.device)
         loss, correct = models.loss_and_correct(self.spec, self.model(x), y)
         loss.backward()
