@@ -19,16 +19,12 @@ ROUNDS = 12
 REPORT_S = 1.5  # between two lines of a report, on a busy computer
 
 
-def room(windows: Windows, dooms: dict[str, int]) -> list[Window]:
-    """Five windows that begin to train, of which the first ones are killed in a phase of a round each."""
-    each = [*dooms.items(), *[("never", 0)] * (MEMBERS - len(dooms))]
-    windows.program = ("tests.e2e.doomed", each[0][0], str(each[0][1]))
+def room(windows: Windows, phase: str, round_: int) -> list[Window]:
+    """Five windows that begin to train; the first one leads, and is killed in that phase of that round."""
+    windows.program = ("tests.e2e.doomed", phase, str(round_))
     host, link = windows.host("--rounds", str(ROUNDS), "--local-steps", "20", members=MEMBERS)
-    all_ = [host]
-    for number, (phase, round_) in enumerate(each[1:], 2):
-        windows.program = ("tests.e2e.doomed", phase, str(round_))
-        all_.append(windows.guest(number, MEMBERS, link, "--quit-when-done"))
-    return all_
+    windows.program = ("tests.e2e.doomed", "never", "0")
+    return [host, *(windows.guest(number, MEMBERS, link, "--quit-when-done") for number in range(2, MEMBERS + 1))]
 
 
 def assert_killed(window: Window, phase: str) -> None:
@@ -53,22 +49,12 @@ def waits(report: Report) -> Iterator[tuple[int, float, float]]:
                max(line["policy"]["deadline_s"] for line in group))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", ["commit", *(pytest.param(phase, marks=pytest.mark.long)
+                                               for phase in PHASES if phase != "commit")])
 def test_the_others_go_on(windows: Windows, phase: str) -> None:
-    leader, *others = room(windows, {phase: 4})
+    leader, *others = room(windows, phase, 4)
     assert_killed(leader, phase)
-    assert [window.exit_code(90) for window in others] == [0] * 4
-    assert_same_weights(*(window.report for window in others))
-    for window in others:
-        assert_no_round_waits_for_long(window.report)
-
-
-def test_one_leader_after_another(windows: Windows) -> None:
-    first, second, *others = room(windows, {"exchange": 3, "commit": 6})
-    assert_killed(first, "exchange")
-    assert_killed(second, "commit")
-    assert [window.exit_code() for window in others] == [0] * 3
+    assert [window.exit_code(90) for window in others] == [0] * len(others)
     assert_same_weights(*(window.report for window in others))
     for window in others:
         assert_no_round_waits_for_long(window.report)
