@@ -74,6 +74,7 @@ class Training:
         self._order, self._transport, self._say, self._clock = order, transport, say, clock
         self.spec = TaskSpec.from_json(order.task)
         self._schema = self.spec.schema_digest()
+        memory.spare()
         # Batches differ between members: the peer's id is the seed of what is its own.
         seed = random.Random(f"{self.spec.seed}/{transport.me}").getrandbits(32)
         try:
@@ -306,7 +307,7 @@ class Training:
     def _make_room(self) -> Iterator[object]:
         """For an exchange: what earlier ones and training left behind goes."""
         yield from self.numbers.freeing()
-        memory.trim()
+        memory.spare()
         yield None
 
     def _drop_held(self, *kinds: type[act.Action]) -> None:
@@ -315,6 +316,7 @@ class Training:
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
         """Go back to the committed weights, then train from there."""
+        memory.keep()
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
