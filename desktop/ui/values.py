@@ -13,6 +13,7 @@ from desktop.ui.widgets import Card, ChoiceBox, ElidedLabel, RateBox, WholeBox, 
 PRECISIONS = ("f32", "f16", "int8")
 OUTER = ("none", "momentum", "nesterov")
 WEIGHTINGS = ("samples", "equal")
+TOPOLOGIES = ("butterfly", "star")
 LATE = ("drop", "carry")
 
 
@@ -45,6 +46,8 @@ class ValuesCard(Card):
         self.local_epochs = EpochsBox(self.tr("Local epochs"))
         self.weighting = ChoiceBox(self.tr("Members weigh by"))
         self.weighting.addItems(WEIGHTINGS)
+        self.topology = ChoiceBox(self.tr("Who adds up"))
+        self.topology.addItems(TOPOLOGIES)
         self.outer = ChoiceBox(self.tr("Outer optimiser"))
         self.outer.addItems(OUTER)
         self.outer_lr = RateBox(self.tr("Outer learning rate"), 0.000001, 10.0)
@@ -58,6 +61,8 @@ class ValuesCard(Card):
         self.precision.setToolTip(self.tr("how exactly numbers travel; f16 halves the bytes, int8 quarters them"))
         self.local_epochs.setToolTip(self.tr("passes through your own data between two exchanges, instead of steps"))
         self.weighting.setToolTip(self.tr("samples: more data counts more; equal: each member counts alike"))
+        self.topology.setToolTip(self.tr("butterfly: members share the adding up, as their links allow; "
+                                         "star: the leader does it all, when it alone has a fast link"))
         self.outer.setToolTip(self.tr("what is done with the members' mean; nesterov is what DiLoCo does"))
         self.late.setToolTip(self.tr(
             "work of a member that misses its round — drop: it is left out; carry: the member adds it to its next "
@@ -77,7 +82,7 @@ class ValuesCard(Card):
     def show_values(self, values: TrainingValues, *, own: bool, running: bool = False) -> None:
         """Show the values; `own` when this window may change them, `running` when they count from the next round on."""
         parts = (self.batch, self.lr, self.local_steps, self.rounds, self.precision, self.local_epochs, self.weighting,
-                 self.outer, self.outer_lr, self.outer_momentum, self.late)
+                 self.topology, self.outer, self.outer_lr, self.outer_momentum, self.late)
         for part in parts:
             part.setEnabled(own)
         stepwise = values.outer != "none"
@@ -102,6 +107,7 @@ class ValuesCard(Card):
         self.precision.setCurrentText(values.precision)
         self.local_epochs.setValue(values.local_epochs)
         self.weighting.setCurrentText(values.weighting)
+        self.topology.setCurrentText(values.topology)
         self.outer.setCurrentText(values.outer)
         self.outer_lr.setValue(values.outer_lr)
         self.outer_momentum.setValue(values.outer_momentum)
@@ -121,7 +127,7 @@ class ValuesCard(Card):
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
                            (self.tr("Precision"), self.precision))
         second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
-                            (self.tr("Late work"), self.late))
+                            (self.tr("Adding up"), self.topology), (self.tr("Late work"), self.late))
         third = self._line(48, (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
                            (self.tr("Momentum"), self.outer_momentum))
         return first, second, third
@@ -144,6 +150,7 @@ class ValuesCard(Card):
         self.precision.currentTextChanged.connect(lambda value: self._send("precision", value))
         self.local_epochs.valueChanged.connect(lambda value: self._send("local_epochs", value))
         self.weighting.currentTextChanged.connect(lambda value: self._send("weighting", value))
+        self.topology.currentTextChanged.connect(lambda value: self._send("topology", value))
         self.outer.currentTextChanged.connect(lambda value: self._send("outer", value))
         self.outer_lr.valueChanged.connect(lambda value: self._send("outer_lr", value))
         self.outer_momentum.valueChanged.connect(lambda value: self._send("outer_momentum", value))

@@ -63,7 +63,7 @@ def test_a_leader_whose_link_crawls_leaves_itself_out() -> None:
     assert any("m0 would make it last longer than" in line for line in sim.trace)
 
 
-@pytest.mark.parametrize(("slow", "uplink_s"), [(["m3"], 0.6), (["m2", "m3"], 1.6), (["m0", "m1", "m2", "m3"], 1.6)])
+@pytest.mark.parametrize(("slow", "uplink_s"), [(["m3"], 0.9), (["m2", "m3"], 2.2), (["m0", "m1", "m2", "m3"], 1.6)])
 def test_links_that_take_several_deadlines_are_waited_for(slow: list[str], uplink_s: float) -> None:
     """One that is slow may need up to `MOST_DEADLINES`; where half of them are or more, nobody is late."""
     times, sim = commits(4, dict.fromkeys(slow, uplink_s), {})
