@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from desktop.errors import TaskError
-from desktop.tasks.data import ArraySet, Indices
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks.samples import Indices, Samples
+from desktop.tasks.spec import Table, TaskSpec, Text
 
 # GroupNorm throughout: it keeps no running statistics, which would have to be averaged apart from the weights.
 
@@ -45,8 +45,8 @@ def build_model(spec: TaskSpec, seed: int) -> nn.Module:
 def _shape(spec: TaskSpec) -> nn.Module:
     """The layers without weights: on torch's meta device."""
     spec.check()
-    if len(spec.classes) < 2:
-        raise TaskError(why="its classes are not fixed yet")
+    if not output_count(spec):
+        raise TaskError(why=f"its {'tokens' if spec.kind == 'text' else 'classes'} are not fixed yet")
     with torch.device("meta"):
         return MODELS[spec.model](spec)
 
@@ -113,17 +113,53 @@ def warm_up() -> None:
     optimiser.step()
 
 
-def tensors(samples: ArraySet, indices: Indices | slice, device: torch.device | str = "cpu"
+def tensors(samples: Samples, indices: Indices | slice, device: torch.device | str = "cpu"
             ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One batch on a device: x float32 [n, C, H, W], y int64 [n]."""
+    """One batch on a device: x and y as the task's form says."""
     x, y = samples.batch(indices)
     return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
 
 
-def loss_and_correct(spec: TaskSpec, logits: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean cross-entropy in nats, and how many are right (int64): both of no dimension, on the logits' device.
+def output_count(spec: TaskSpec) -> int:
+    """How many numbers the model gives for a sample, or for a token of text.
+
+    A table's two classes need one: the logit of the second. So does a number.
+    """
+    match spec.form:
+        case Text():
+            return spec.form.vocabulary_size
+        case Table(goal="number"):
+            return 1
+        case Table(classes=(_, _)):
+            return 1
+        case _:
+            return len(spec.classes)
+
+
+def loss_and_correct(spec: TaskSpec, outputs: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean loss, and how many of the `y.numel()` answers are right (int64): no dimension, on the outputs' device.
+
+    classes   outputs [n, classes], y int64 [n]: cross-entropy in nats
+    two classes of a table  outputs [n], the logit of the second: the same, as binary cross-entropy
+    text      outputs [n, block, vocabulary], y int64 [n, block]: cross-entropy in nats per token
+    a number  outputs [n], y float32 [n]: squared error; none counts as right
 
     Training and validation both use this, so that their curves compare.
     """
-    loss = nn.functional.cross_entropy(logits, y)
-    return loss, (logits.detach().argmax(dim=1) == y).sum()
+    outputs = outputs.float()  # half precision is too coarse for a sum of exponentials
+    found = outputs.detach()
+    if isinstance(spec.form, Table) and outputs.dim() == 1:
+        if spec.form.goal == "number":
+            return nn.functional.mse_loss(outputs, y), torch.zeros((), dtype=torch.int64, device=y.device)
+        loss = nn.functional.binary_cross_entropy_with_logits(outputs, y.to(outputs.dtype))
+        return loss, ((found > 0) == (y > 0)).sum()
+    loss = nn.functional.cross_entropy(outputs.flatten(end_dim=-2), y.flatten())
+    return loss, (found.argmax(dim=-1) == y).sum()
+
+
+def probabilities(outputs: torch.Tensor) -> torch.Tensor:
+    """How likely each class is, float64 [n, classes], from logits [n, classes] or from the second one's [n]."""
+    if outputs.dim() == 1:
+        second = torch.sigmoid(outputs.double())
+        return torch.stack((1 - second, second), dim=1)
+    return torch.softmax(outputs.double(), dim=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -120,6 +121,17 @@ class Text(Form, frozen=True, kw_only=True, tag="text"):
     tokenizer: str = ""
     block: int = 128
 
+    @property
+    def vocabulary_size(self) -> int:
+        """How many different tokens there are; 0 while they are not fixed yet."""
+        match self.tokens:
+            case "bytes":
+                return 256
+            case "characters":
+                return len(self.vocabulary) + 1 if self.vocabulary else 0
+            case "bpe":
+                return _bpe_size(self.tokenizer) if self.tokenizer else 0
+
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A task: its data's form, its model and its training values.
@@ -230,6 +242,28 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Hex digest of what members must agree on so that their models fit together: the form and the model."""
         schema = [self.form, self.model, self.widths]
         return hashlib.blake2b(msgspec.json.encode(schema), digest_size=16).hexdigest()
+
+
+class _Bpe(msgspec.Struct):
+    """What a tokenizer's JSON says of its vocabulary."""
+
+    vocab: dict[str, int]
+
+
+class _Tokenizer(msgspec.Struct):
+    model: _Bpe
+
+
+@functools.cache
+def _bpe_size(tokenizer: str) -> int:
+    """How many tokens a tokenizer's JSON names; TaskError when it cannot be read."""
+    try:
+        vocabulary = msgspec.json.decode(tokenizer, type=_Tokenizer).model.vocab
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise TaskError(why="its tokenizer cannot be read") from error
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise TaskError(why="its tokenizer does not number its tokens from 0 on")
+    return len(vocabulary)
 
 
 def check_range(key: str, value: float, low: float, high: float) -> None:

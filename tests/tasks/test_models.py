@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,15 @@ from desktop.library.evaluate import Evaluation, evaluate, evaluate_all
 from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS, IMAGES
 from desktop.tasks.data import ArraySet, Batches, TaskData, load_sample
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks.spec import Table, TaskSpec, Text
 
 PETS = IMAGES.with_classes(["cat", "dog"])
+TEXT = TaskSpec(id="text", title="Text", text="", form=Text(), model="gpt-nano")
+
+
+def table(**form: Any) -> TaskSpec:
+    """A task for a table."""
+    return TaskSpec(id="table", title="Table", text="", form=Table(label="it", **form), model="mlp")
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +98,33 @@ def test_loss_is_the_mean_cross_entropy() -> None:
     logits = torch.tensor([[0.0, math.log(3)], [math.log(3), 0.0]], requires_grad=True)
     loss, correct = models.loss_and_correct(PETS, logits, torch.tensor([1, 1]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4)) / 2, rel=1e-6)
+    assert correct.item() == 1
+
+
+def test_loss_of_a_table_with_one_logit_is_that_of_two() -> None:
+    spec = table(classes=("no", "yes"))
+    logit, y = torch.tensor([-2.0, 0.5, 3.0]), torch.tensor([0, 0, 1])
+    expected = (math.log(1 + math.exp(-2)) + math.log(1 + math.exp(0.5)) + math.log(1 + math.exp(-3))) / 3
+    loss, correct = models.loss_and_correct(spec, logit, y)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+    assert correct.item() == 2
+    two = torch.stack((torch.zeros(3), logit), dim=1)  # a class's logit against 0
+    assert models.loss_and_correct(spec, two, y)[0].item() == pytest.approx(expected, rel=1e-6)
+    assert torch.allclose(models.probabilities(logit), models.probabilities(two))
+
+
+def test_loss_of_a_number_is_the_squared_error() -> None:
+    loss, correct = models.loss_and_correct(table(goal="number"), torch.tensor([1.0, 4.0]), torch.tensor([1.5, 2.0]))
+    assert loss.item() == pytest.approx((0.25 + 4) / 2)
+    assert correct.item() == 0
+
+
+def test_loss_of_text_is_the_mean_over_its_tokens() -> None:
+    outputs = torch.zeros(2, 3, 256, dtype=torch.bfloat16)
+    outputs[0, 1, 7] = 100
+    y = torch.tensor([[1, 7, 2], [3, 4, 5]])
+    loss, correct = models.loss_and_correct(TEXT, outputs, y)
+    assert loss.item() == pytest.approx(5 / 6 * math.log(256), rel=1e-6)
     assert correct.item() == 1
 
 
