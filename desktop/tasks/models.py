@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
 from desktop.errors import TaskError
+from desktop.tasks import image_models
+from desktop.tasks.gpt import GPT, SIZES
 from desktop.tasks.samples import Indices, Samples
 from desktop.tasks.spec import Table, TaskSpec, Text
 
-# GroupNorm throughout: it keeps no running statistics, which would have to be averaged apart from the weights.
+MOST_PARAMETERS = 1_000_000_000
+
+Builder = Callable[[TaskSpec], nn.Module]
 
 
 def build_model(spec: TaskSpec, seed: int) -> nn.Module:
     """The task's model on the CPU, float32, its weights drawn from `seed` alone.
 
-    x float32 [n, channels, height, width] -> logits [n, classes]. The same seed gives the same weights on every
-    machine with the same torch; torch's global generator is neither used nor moved.
+    x and outputs are those of the task's form and of `loss_and_correct`. The same seed gives the same weights on
+    every machine with the same torch; torch's global generator is neither used nor moved.
     """
     model = _shape(spec)
     model.to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
-    layers = list(model.modules())
-    last = max(i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear))
-    for i, layer in enumerate(layers):
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            # He et al. 2015 for layers before a ReLU. The last layer starts near 0, so that an untrained model
-            # takes all classes for equally likely: its loss is ln(classes).
-            fan_in = layer.weight[0].numel()
-            std = 0.01 if i == last else math.sqrt(2 / fan_in)
-            nn.init.normal_(layer.weight, std=std, generator=generator)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.GroupNorm):
-            nn.init.ones_(layer.weight)
-            nn.init.zeros_(layer.bias)
+    if isinstance(model, GPT):
+        model.draw(generator)
+    else:
+        image_models.draw(model, generator)
     return model
 
 
@@ -48,31 +40,38 @@ def _shape(spec: TaskSpec) -> nn.Module:
     if not output_count(spec):
         raise TaskError(why=f"its {'tokens' if spec.kind == 'text' else 'classes'} are not fixed yet")
     with torch.device("meta"):
-        return MODELS[spec.model](spec)
+        model = MODELS[spec.model](spec)
+    count = parameter_count(model)
+    if count > MOST_PARAMETERS:
+        raise TaskError(why=f"its model would have {count:,} parameters; allowed: up to {MOST_PARAMETERS:,}")
+    return model
 
 
-def _digits_cnn(spec: TaskSpec) -> nn.Module:
-    """Two convolutions at full size, halved, two linear layers: 38,378 parameters for 8 × 8 grey and 10 classes."""
-    return nn.Sequential(
-        nn.Conv2d(spec.images.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * (spec.images.height // 2) * (spec.images.width // 2), 64), nn.ReLU(),
-        nn.Linear(64, len(spec.classes)),
-    )
+def _mlp(spec: TaskSpec) -> nn.Module:
+    form = spec.form
+    if isinstance(form, Table):
+        if not form.columns:
+            raise TaskError(why="its columns are not fixed yet")
+        inputs = form.inputs
+    else:
+        inputs = spec.images.channels * spec.images.height * spec.images.width
+    return image_models.mlp(inputs, spec.widths, output_count(spec))
 
 
-def _small_cnn(spec: TaskSpec) -> nn.Module:
-    """Four convolutions, halved in between, averaged over the picture: 94,850 parameters for colour and 2 classes."""
-    widths = (spec.images.channels, 24, 48, 64, 96)
-    layers: list[nn.Module] = []
-    for before, after in itertools.pairwise(widths):
-        layers += [nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(8, after), nn.ReLU(), nn.MaxPool2d(2)]
-    layers[-1:] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]  # no halving after the last: 8 × 8 is the smallest picture
-    return nn.Sequential(*layers, nn.Linear(widths[-1], len(spec.classes)))
+def _gpt(spec: TaskSpec) -> nn.Module:
+    assert isinstance(spec.form, Text)
+    return GPT(SIZES[spec.model], output_count(spec), spec.form.block)
 
 
-MODELS: dict[str, Callable[[TaskSpec], nn.Module]] = {"digits-cnn": _digits_cnn, "small-cnn": _small_cnn}
+def _for_images(build: Callable[[TaskSpec, int], nn.Module]) -> Builder:
+    return lambda spec: build(spec, output_count(spec))
+
+
+MODELS: dict[str, Builder] = {
+    **{name: _for_images(build) for name, build in image_models.MODELS.items()},
+    "mlp": _mlp,
+    **dict.fromkeys(SIZES, _gpt),
+}
 
 
 def parameter_count(model: nn.Module) -> int:

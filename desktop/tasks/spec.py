@@ -27,6 +27,8 @@ MODELS: dict[str, tuple[str, ...]] = {
     "text": ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2"),
 }
 
+SIDES = {"digits-cnn": (8, 64), "mnist-cnn": (10, 512), "lus-cnn": (16, 512)}  # of pictures that a model can read
+
 RANGES: dict[str, tuple[float, float]] = {
     "lr": (1e-8, 10.0), "batch": (1, 65_536), "local_steps": (1, 100_000), "local_epochs": (0.0, 1000.0),
     "rounds": (1, 1_000_000), "seed": (0, 2**63 - 1), "validation": (0.0, 0.4), "test": (0.0, 0.4),
@@ -233,8 +235,10 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise TaskError(why=f"model is {self.model[:40]}; for {self.kind} allowed: {', '.join(MODELS[self.kind])}")
         if len(self.widths) > 16 or not all(1 <= width <= 4096 for width in self.widths):
             raise TaskError(why="widths are too many or not between 1 and 4096")
-        if self.model == "digits-cnn" and max(self.images.height, self.images.width) > 64:
-            raise TaskError(why="the model digits-cnn reads pictures of at most 64 × 64 points")
+        if self.model in SIDES:
+            low, high = SIDES[self.model]
+            if not all(low <= side <= high for side in (self.images.height, self.images.width)):
+                raise TaskError(why=f"the model {self.model} reads pictures of {low} to {high} points a side")
         if not self.id or len(self.id) > LONGEST_NAME or len(self.title) > 200 or len(self.text) > 2000:
             raise TaskError(why="id, title or text is missing or too long")
 
