@@ -37,7 +37,8 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "images")  # the ids of tasks.builtin, which a start without --task need not import
+TASKS = ("digits", "shakespeare", "images", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10", "simple_face",
+         "wikitext")  # the ids of tasks.builtin, which a start without --task need not import
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +113,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, or images (folders of your own)"),
+    "task": Declared(Choice(TASKS), "ID", "what to train: digits, images or text of your own, or another built-in task"),
     "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),

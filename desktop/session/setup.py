@@ -50,6 +50,8 @@ class Setup:
         )
         keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
+        if options.local_steps is None:
+            more.setdefault("local_epochs", spec.local_epochs)
         self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
                                         **more))
 
@@ -158,7 +160,8 @@ class Setup:
         """The task with the values chosen."""
         assert self.spec is not None
         v = self.values
-        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, rounds=v.rounds).to_json()
+        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, local_epochs=v.local_epochs,
+                                 rounds=v.rounds).to_json()
 
     @property
     def chosen(self) -> Values:
