@@ -113,7 +113,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, images or text of your own, or another built-in task"),
+    "task": Declared(Choice(TASKS), "ID", "what to train: digits, images, text or another built-in task"),
     "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),

@@ -8,7 +8,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from desktop.errors import DataError, NotTextError
 from desktop.tasks.readers import LITTER, BrokenFile
@@ -124,17 +124,29 @@ def pieces(file: TextFile, size: int) -> Iterator[str]:
     try:
         with file.path.open(encoding=file.encoding, errors="replace") as opened:
             waiting = ""
-            while piece := opened.read(size):
-                piece = unicodedata.normalize("NFC", piece)
-                if waiting and len(piece) < size / 2:
-                    waiting += piece
-                    continue
-                if waiting:
-                    yield waiting
-                waiting = piece
+            for text in _composed(opened):
+                waiting += text
+                start = 0
+                while len(waiting) - start >= 1.5 * size:
+                    yield waiting[start:start + size]
+                    start += size
+                waiting = waiting[start:]
             if waiting:
                 yield waiting
     except (OSError, UnicodeError) as error:  # some of Python's encodings cannot replace what they do not know
         why = error.strerror if isinstance(error, OSError) else f"it is not {file.encoding}"
         raise DataError(place=file.path.name, why=why or "it cannot be read",
                         remedy="Check the file, or leave it out.") from error
+
+
+def _composed(opened: IO[str]) -> Iterator[str]:
+    """The text in slices of composed characters; a letter and its accents are not cut apart."""
+    waiting = ""
+    while text := opened.read(SLICE):
+        text = waiting + text
+        cut = len(text) - 1
+        while cut and unicodedata.combining(text[cut]):
+            cut -= 1
+        waiting = text[cut:]
+        yield unicodedata.normalize("NFC", text[:cut])
+    yield unicodedata.normalize("NFC", waiting)
