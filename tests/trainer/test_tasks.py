@@ -36,7 +36,7 @@ def data_of_its_kind(spec: TaskSpec, folder: Path, seed: int) -> Path:
             fill(folder / name, 5, seed=100 * seed + i)
         return folder
     folder.mkdir()
-    words = random.Random(seed).choices("the cat sat on a mat and saw nine of its kind".split(), k=3000)
+    words = random.Random(seed).choices(["the", "cat", "sat", "on", "a", "mat", "and", "saw", "nine"], k=3000)
     (folder / "pages.txt").write_text(" ".join(words))
     return folder
 
@@ -117,10 +117,11 @@ def test_the_play_is_learnt(tmp_path: Path) -> None:
     """From the frequencies of its letters alone the play has 3.34 nats per character."""
     whole = finish(reading.sample(SHAKESPEARE, (1, 1))).data
     assert whole is not None
-    assert play_learnt(tmp_path, [whole], rounds=1, local_steps=190, lr=3e-3) < 2.6
+    assert play_learnt(tmp_path, [whole], rounds=1, local_steps=150, lr=2e-3) < 2.6
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)
 def test_the_play_is_learnt_by_two_members_with_the_values_of_its_task(tmp_path: Path) -> None:
     _, members = two_members(SHAKESPEARE, tmp_path)
     assert play_learnt(tmp_path, members, rounds=7) < 2.6
