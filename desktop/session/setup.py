@@ -25,6 +25,7 @@ class Setup:
     def __init__(self, options: Options, settings: Settings, do: Callable[[life.Command], None]) -> None:
         self._options, self._settings, self._do = options, settings, do
         self.spec: TaskSpec | None = None
+        self.chosen_task: TaskSpec | None = None  # the same before my data filled in what it leaves open
         self.data: DataView | None = None
         self.values = TrainingValues()
         self.share = options.share
@@ -35,6 +36,11 @@ class Setup:
         self._own_schema = False  # whether my data decides what the task leaves open
 
     @property
+    def source(self) -> tuple[str, ...]:
+        """The files and folders that my data comes from; () for sample data and for none."""
+        return self._source
+
+    @property
     def usable(self) -> bool:
         """Whether the data can be trained on."""
         return self.data is not None and self.data.usable
@@ -43,17 +49,19 @@ class Setup:
 
     def choose(self, task: str) -> None:
         """Take a built-in task, with the values that the options give."""
+        self.take(TASKS[task].changed(seed=self._settings.seed))
+
+    def take(self, task: TaskSpec) -> None:
+        """Take any task, with the values that the options give."""
         options = self._options
         given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
-        spec = TASKS[task].changed(
-            seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
-        )
+        spec = task.changed(**{key: value for key, value in given.items() if value is not None})
         keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
-        if options.local_steps is None:
-            more.setdefault("local_epochs", spec.local_epochs)
-        self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
-                                        **more))
+        if options.local_steps is not None:
+            spec = spec.changed(local_epochs=0.0)
+        values = {key: getattr(spec, key) for key in ("rounds", "local_steps", "local_epochs", "batch", "lr")}
+        self._take(spec, TrainingValues(**values | more))
 
     def take_room(self, task: str, policy: str) -> bool:
         """Take what a room's host has decided (JSON); whether data must be read (again) for it.
@@ -74,7 +82,8 @@ class Setup:
         if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
             self.data = None
             self._do(life.ForgetData())
-        self.spec, self.values = spec, values
+        self.spec = self.chosen_task = spec
+        self.values = values
 
     def take_values(self, values: Values) -> None:
         """What the leader announced."""
@@ -125,7 +134,8 @@ class Setup:
 
     def _read(self) -> None:
         assert self.spec is not None
-        spec = self.spec.opened() if self._own_schema else self.spec
+        assert self.chosen_task is not None
+        spec = self.chosen_task if self._own_schema else self.spec
         first = self._source[0]
         self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
                              edits=self._edits)

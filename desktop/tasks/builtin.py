@@ -19,6 +19,9 @@ MODELS = {
     "gpt2": "GPT-2 small: 12 layers, 86 million parameters with bytes, 124 million with GPT-2's tokens",
 }
 
+WANTED = {"images": "One folder of pictures for each class", "table": "A CSV file or a spreadsheet",
+          "text": "Files of plain text (.txt, .md), or a folder that holds some"}
+
 DIGITS = TaskSpec(
     id="digits", title="Handwritten digits", text="Reads a handwritten digit, 0 to 9, from a tiny grey picture.",
     form=Images(classes=tuple("0123456789"), height=8, width=8, channels=1, strokes=True), model="digits-cnn",
@@ -88,17 +91,10 @@ TASKS: dict[str, TaskSpec] = {task.id: task for task in (
 
 def card(spec: TaskSpec) -> TaskCard:
     """The task as a card to choose."""
-    sample, wanted = WANTED[spec.kind]
+    wanted = WANTED[spec.kind]
     if spec.classes and spec.kind == "images":
         wanted += ": " + ", ".join(spec.classes[:12]) + (", …" if len(spec.classes) > 12 else "")
     if spec.sample:
-        wanted = f"{sample} with Peerloom. Or your own: {wanted[0].lower()}{wanted[1:]}"
-    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=wanted, model=MODELS[spec.model],
+        wanted = f"Sample data comes with Peerloom. Or your own: {wanted[0].lower()}{wanted[1:]}"
+    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=wanted, kind=spec.kind, model=MODELS[spec.model],
                     sample=bool(spec.sample))
-
-
-WANTED = {  # by kind: what of it ships, and what a person brings
-    "images": ("Sample pictures come", "One folder of pictures for each class"),
-    "table": ("A sample table comes", "A table, one row for each case"),
-    "text": ("A sample text comes", "Files of plain text (.txt, .md), or a folder that holds some"),
-}

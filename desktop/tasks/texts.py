@@ -25,6 +25,7 @@ from desktop.resources import resource
 from desktop.state import DataView, Edit, Finding, TextView
 from desktop.tasks import tokens
 from desktop.tasks.data import TaskData
+from desktop.tasks.image_checks import words
 from desktop.tasks.plain_text import TextFile, files_below, look, pieces
 from desktop.tasks.readers import BrokenFile, ScanProgress, listed, name_below
 from desktop.tasks.samples import Indices
@@ -139,11 +140,11 @@ def _read(spec: TaskSpec, files: list[TextFile], title: str, source: str, findin
     findings += _text_findings(spec, seen)
     data = TaskData(train=Blocks(streams[TRAIN], block, spec.seed), validation=validation, test=test, title=title,
                     source=source, findings=findings)
-    score, score_text = _score(findings)
+    score = _score(findings)
     view = DataView(
         title=title, source=source, training=len(train), validation=len(validation), test=len(test),
         shape=f"blocks of {block} {UNITS[_form(spec).tokens]}", findings=findings, usable=True, score=score,
-        score_text=score_text,
+        score_text=words(score),
         text=TextView(files=len(files), characters=seen.characters, tokens=sum(map(len, streams)),
                       encoding=", ".join(sorted({file.encoding for file in files})), sample=seen.sample),
     )
@@ -335,9 +336,7 @@ def _text_findings(spec: TaskSpec, seen: _Seen) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _score(findings: Sequence[Finding]) -> tuple[int, str]:
-    """How good the text is, 0 to 100, and the same in words."""
+def _score(findings: Sequence[Finding]) -> int:
+    """How good the text is, 0 to 100: points are taken for what the findings say."""
     lost = {"info": 0, "care": 15, "bad": 50}
-    score = max(0, 100 - sum(lost[finding.severity] for finding in findings))
-    words = "Good" if score > 85 else "Usable, with things to look at" if score >= 50 else "Hardly usable"
-    return score, words
+    return max(0, 100 - sum(lost[finding.severity] for finding in findings))

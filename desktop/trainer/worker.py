@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from desktop.bridge.lifecycle import (
     ForgetData,
     Leave,
     ListModels,
+    Measure,
+    Measured,
     Models,
     Noted,
     Prediction,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TELL_S = 0.05  # between two words about how far reading has come
 NICE = 10  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by half
 
 
@@ -87,6 +91,7 @@ class TrainerWorker(QObject):
         handlers: dict[type[Command], Callable[[Any], None]] = {
             WarmUp: self._warm_up,
             ListModels: self._list_models,
+            Measure: self._measure,
             ReadSample: self._read_sample,
             ReadData: self._read_data,
             ForgetData: self._forget,
@@ -194,9 +199,19 @@ class TrainerWorker(QObject):
     def _list_models(self, command: ListModels) -> None:
         self.said.emit(Models(rows=store.list_models(Path(command.folder))))
 
+    def _measure(self, command: Measure) -> None:
+        from desktop.trainer.measure import measure
+
+        try:
+            parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        except RuntimeError as error:  # torch cannot do it on this computer, or its memory does not suffice
+            log.info("not measured: %s", error)
+            parameters, samples_per_s = None, None
+        self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
+
     def _read_sample(self, command: ReadSample) -> None:
         self._data = None
-        self._reading = self._read("sample", reading.sample(TaskSpec.from_json(command.task), command.share), ())
+        self._reading = self._read(reading.read_sample(TaskSpec.from_json(command.task), command.share), "sample")
 
     def _forget(self, _: ForgetData) -> None:
         self._reading, self._data = None, None
@@ -204,9 +219,9 @@ class TrainerWorker(QObject):
     def _read_data(self, command: ReadData) -> None:
         self._data = None
         steps = reading.read(TaskSpec.from_json(command.task), tuple(map(Path, command.paths)), command.edits)
-        self._reading = self._read(", ".join(command.paths), steps, command.edits)
+        self._reading = self._read(steps, ", ".join(command.paths), command.edits)
 
-    def _read(self, source: str, steps: Any, edits: reading.Edits) -> Iterator[object]:
+    def _read(self, steps: Any, source: str, edits: reading.Edits = ()) -> Iterator[object]:
         """Read in slices; what is wrong becomes a sentence on the data page."""
         try:
             read = yield from self._watched(source, steps)
@@ -218,12 +233,16 @@ class TrainerWorker(QObject):
         self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=edits), task=self._task))
 
     def _watched(self, source: str, steps: Any) -> Any:
+        told = float("-inf")
         while True:
             try:
                 progress = next(steps)
             except StopIteration as end:
                 return end.value
-            self.said.emit(DataRead(view=task_data.reading(source, progress)))
+            now = time.monotonic()
+            if now - told >= TELL_S:  # thousands of files a second would keep the window busy with their numbers
+                told = now
+                self.said.emit(DataRead(view=task_data.reading(source, progress)))
             yield
 
     def _start(self, command: Start) -> None:

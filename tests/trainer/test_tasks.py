@@ -46,7 +46,7 @@ def two_members(spec: TaskSpec, folder: Path) -> tuple[TaskSpec, list[TaskData]]
     found = []
     for i, name in enumerate(("host", "guest")):
         if spec.sample:
-            read = finish(reading.sample(spec, (i + 1, 2)))
+            read = finish(reading.read_sample(spec, (i + 1, 2)))
         else:
             read = finish(reading.read(spec, (data_of_its_kind(spec, folder / name, i),), ()))
         assert read.data is not None, read.view.error
@@ -115,7 +115,7 @@ def play_learnt(folder: Path, members: list[TaskData], **values: object) -> floa
 
 def test_the_play_is_learnt(tmp_path: Path) -> None:
     """From the frequencies of its letters alone the play has 3.34 nats per character."""
-    whole = finish(reading.sample(SHAKESPEARE, (1, 1))).data
+    whole = finish(reading.read_sample(SHAKESPEARE, (1, 1))).data
     assert whole is not None
     assert play_learnt(tmp_path, [whole], rounds=1, local_steps=150, lr=2e-3) < 2.6
 
