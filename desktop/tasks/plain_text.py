@@ -6,12 +6,12 @@ import codecs
 import hashlib
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from desktop.errors import DataError, NotTextError
-from desktop.tasks.readers import LITTER, BrokenFile
+from desktop.tasks.readers import LITTER, BrokenFile, ScanProgress
 
 SLICE = 1 << 20  # bytes read at once
 MARKS = {  # longest first: UTF-32's begins with UTF-16's
@@ -53,8 +53,9 @@ def _litter(name: str) -> bool:
     return name.startswith(".") or name.lower() in LITTER
 
 
-def look(path: Path, encoding: str = "") -> TextFile:
-    """Goes through a file once: its encoding (guessed, unless given) and digest. NotTextError says why it is no text.
+def look(path: Path, encoding: str = "") -> Generator[ScanProgress, None, TextFile]:
+    """Goes through a file once, in slices: its encoding (guessed, unless given) and digest. NotTextError says why it
+    is no text.
     """
     digest, controls, size = hashlib.blake2b(digest_size=16), 0, 0
     utf8 = codecs.getincrementaldecoder("utf-8")()
@@ -71,6 +72,7 @@ def look(path: Path, encoding: str = "") -> TextFile:
                     is_utf8 = is_utf8 and _decodes(utf8, data)
                     controls += len(data) - len(data.translate(None, _CONTROLS))
                     high.update(data.translate(None, _ASCII))
+                yield ScanProgress(f"Looking at {path.name}", 0, 0)
                 data = file.read(SLICE)
     except OSError as error:
         raise NotTextError(place=path.name, why=error.strerror or "it cannot be read") from error
@@ -148,5 +150,10 @@ def _composed(opened: IO[str]) -> Iterator[str]:
         while cut and unicodedata.combining(text[cut]):
             cut -= 1
         waiting = text[cut:]
-        yield unicodedata.normalize("NFC", text[:cut])
-    yield unicodedata.normalize("NFC", waiting)
+        yield _tidy(text[:cut])
+    yield _tidy(waiting)
+
+
+def _tidy(text: str) -> str:
+    """Composed, and without halves of characters, which some encodings let through and no other can write."""
+    return unicodedata.normalize("NFC", text).encode("utf-8", "replace").decode("utf-8")

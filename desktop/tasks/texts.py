@@ -36,7 +36,7 @@ TRAIN, VALIDATION, TEST, NOT_MINE = range(4)
 LITTLE = 100_000  # characters from which on a small model learns how words are written
 BPE_TEXT = 2_000_000  # characters that a tokenizer is made from
 SAMPLE = 600  # characters shown
-EVERY = 256  # pieces between two slices
+EVERY = 64  # pieces between two slices
 
 Edits = tuple[tuple[Edit, ...], ...]
 Places = npt.NDArray[np.float64]
@@ -98,10 +98,9 @@ def read_text(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits
             if path.name == "tokenizer.json" and form.tokens == "bpe":
                 tokenizer = tokenizer or tokens.compact(path.read_text("utf-8"))
                 continue
-            files.append(look(path, encoding))
+            files.append((yield from look(path, encoding)))
         except NotTextError as error:
             broken.append(BrokenFile(path, str(error.details["why"])))
-        yield ScanProgress(f"Looking at {path.name}", len(files), 0)
     place = ", ".join(path.name or str(path) for path in paths[:3]) + (" …" if len(paths) > 3 else "")
     findings = _file_findings(paths, files, broken)
     source = ", ".join(map(str, paths))
@@ -120,7 +119,8 @@ def read_sample(spec: TaskSpec, share: tuple[int, int]
     """The play that ships with the program, or the i-th of n equal parts of it; the test part is the same for all."""
     part, parts = share
     title = "Hamlet" if parts == 1 else f"Hamlet, part {part} of {parts}"
-    return (yield from _read(spec, [look(resource("demo/hamlet.txt"))], title, "sample", (), share))
+    play = yield from look(resource("demo/hamlet.txt"))
+    return (yield from _read(spec, [play], title, "sample", (), share))
 
 
 def _read(spec: TaskSpec, files: list[TextFile], title: str, source: str, findings: tuple[Finding, ...],
