@@ -39,7 +39,8 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "images")  # the ids of tasks.builtin, which a start without --task need not import
+TASKS = ("digits", "shakespeare", "images", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10", "simple_face",
+         "wikitext")  # the ids of tasks.builtin, which a start without --task need not import
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,8 +117,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(TaskRef(TASKS), "ID|FILE",
-                     "what to train: digits, images (folders of your own), or a task file"),
+    "task": Declared(TaskRef(TASKS), "ID|FILE", "what to train: digits, images, text, another built-in task, a file"),
     "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),

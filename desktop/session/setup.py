@@ -59,6 +59,8 @@ class Setup:
         spec = task.changed(**{key: value for key, value in given.items() if value is not None})
         keys = ("precision", "local_epochs", "weighting", "topology", "outer", "outer_lr", "outer_momentum", "late")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
+        if options.local_steps is not None:
+            spec = spec.changed(local_epochs=0.0)
         values = {key: getattr(spec, key) for key in ("rounds", "local_steps", "local_epochs", "batch", "lr")}
         self._take(spec, TrainingValues(**values | more))
 

@@ -10,6 +10,7 @@ from torch import nn
 from desktop.bridge.lifecycle import Point
 from desktop.tasks import models
 from desktop.tasks.data import Batches, TaskData
+from desktop.tasks.samples import ReadsAhead
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import wire
 
@@ -107,7 +108,8 @@ class LocalTraining:
         """One batch."""
         self.model.train()
         indices = next(self.batches)
-        self.data.train.ahead(self.batches.coming)
+        if isinstance(self.data.train, ReadsAhead):
+            self.data.train.ahead(self.batches.coming)
         x, y = models.tensors(self.data.train, indices, self.device)
         loss, correct = models.loss_and_correct(self.spec, self.model(x), y)
         loss.backward()

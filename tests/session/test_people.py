@@ -141,6 +141,38 @@ def test_a_task_made_in_one_window_is_joined_by_another_whose_folders_differ(in_
     in_house(story)
 
 
+def test_two_people_train_on_a_play_and_on_a_text_of_their_own(in_house: Run, tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "3", "--rounds", "2")
+        await host.click("Start…")
+        await host.click("Choose A play by Shakespeare")
+        await take_sample(host)
+        view = state(host).data
+        assert (view.title, view.text.encoding, view.text.sample[:6]) == ("Hamlet", "utf-8", "Hamlet")
+        await host.click("Open the room")
+        await host.until(lambda: room_state(host) == "open", "an open room")
+        guest = house.sit_down()
+        await join(guest, str(state(host).room.link))
+        (tmp_path / "plays").mkdir()
+        (tmp_path / "plays" / "été.txt").write_bytes("Wo ist der König? Er schläft – süß.\n".encode("cp1252") * 400)
+        guest.controller.intend(AddData((str(tmp_path / "plays"),)))
+        await guest.until(lambda: bool(state(guest).data and state(guest).data.usable), "usable data")
+        assert state(guest).data.text.encoding == "cp1252"
+        await guest.click("Continue")
+        await start_together(host, guest)
+        ends = [state(person).session for person in (host, guest)]
+        assert ends[0].digest == ends[1].digest
+        assert [end.round for end in ends] == [2, 2]
+        assert ends[0].parameters == 103_344
+        for person in (host, guest):
+            person.controller.intend(GoTo("try"))
+            assert state(person).try_.ready
+            assert state(person).try_.samples == ()
+        await host.until(lambda: not host.buttons("Choose a picture…"), "no picture to choose for text")
+
+    in_house(story)
+
+
 def test_the_host_changes_how_the_room_trains_while_it_does_and_a_guest_cannot(in_house: Run) -> None:
     async def story(house: House) -> None:
         host = house.sit_down("--local-steps", "20", "--rounds", "400", "--outer", "nesterov")
