@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from torch import nn
 
-    from desktop.tasks.data import ArraySet
+    from desktop.tasks.samples import Samples
     from desktop.tasks.spec import TaskSpec
 
 
@@ -23,7 +23,7 @@ class Evaluation(NamedTuple):
     n: int
 
 
-def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH
+def evaluate(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int = BATCH
              ) -> Generator[int, None, Evaluation]:
     """Goes through `samples` in batches, yields how many are done after each, returns an Evaluation.
 
@@ -40,7 +40,7 @@ def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = B
     return Evaluation(total_loss / n, total_correct / n, n) if n else Evaluation(None, None, 0)
 
 
-def _slice(model: nn.Module, spec: TaskSpec, samples: ArraySet, which: slice) -> tuple[float, int, int]:
+def _slice(model: nn.Module, spec: TaskSpec, samples: Samples, which: slice) -> tuple[float, int, int]:
     """Mean loss, right answers and size of one batch."""
     import torch
 
@@ -57,7 +57,7 @@ def _slice(model: nn.Module, spec: TaskSpec, samples: ArraySet, which: slice) ->
         model.train(training)
 
 
-def evaluate_all(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH) -> Evaluation:
+def evaluate_all(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int = BATCH) -> Evaluation:
     """The same in one go."""
     slices = evaluate(model, spec, samples, batch)
     while True:
