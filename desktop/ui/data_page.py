@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QGridLayout, QLabel, QWidget
@@ -34,6 +36,8 @@ from desktop.ui.widgets import (
 
 _FINDINGS_WIDTH = 348
 _EMPTY_HEIGHT = 320
+_MOST_RECENT = 4
+_LONGEST_RECENT = 24
 
 
 class DataPage(Page):
@@ -46,6 +50,7 @@ class DataPage(Page):
         self._cards_of: tuple[ClassCard, ...] = ()
         self._columns = 0
         self._wants_file = False
+        self._recent_of: tuple[str, ...] = ()
         self.head = TitleLine(self.tr("Your data"))
         self.sample = self.head.add(button(self.tr("Use the sample"), lambda: self.send(UseSample())))
         self.undo = self.head.add(button(self.tr("Undo"), lambda: self.send(UndoData()),
@@ -65,7 +70,7 @@ class DataPage(Page):
         layout.addLayout(body, 1)
 
     def show_state(self, state: WindowState) -> None:
-        shown = (state.data, state.task, state.mode, state.room)
+        shown = (state.data, state.task, state.mode, state.room, state.recent)
         if shown == self._shown:
             return
         self._shown = shown
@@ -81,6 +86,7 @@ class DataPage(Page):
         self._show_classes(data)
         self._arrange()
         self._show_drop(state.task, data)
+        self._show_recent(state.recent if data is None else ())
         self._show_reading(data)
         self._show_room(data, alone=state.mode == "alone")
 
@@ -174,6 +180,11 @@ class DataPage(Page):
         self._drop.body.addWidget(self.drop_text)
         self._drop.body.addSpacing(theme.px(6))
         self._drop.body.addWidget(self._drop_buttons)
+        self._recent = QWidget()
+        self._recent_line = row(spacing=14)
+        self._recent_line.setAlignment(center)
+        self._recent.setLayout(self._recent_line)
+        self._drop.body.addWidget(self._recent)
         self._drop.body.addStretch(1)
         return self._drop
 
@@ -276,6 +287,22 @@ class DataPage(Page):
         set_text(self.drop_text, wants if empty else self.tr("Drop files or folders anywhere in this window"))
         self.add.setVisible(not empty)
         self.sample.setVisible(self.sample.isVisibleTo(self) and not empty)
+
+    def _show_recent(self, paths: tuple[str, ...]) -> None:
+        """Data used before, one click away."""
+        self._recent.setVisible(bool(paths))
+        if paths == self._recent_of:
+            return
+        self._recent_of = paths
+        clear(self._recent_line)
+        if paths:
+            self._recent_line.addWidget(label(self.tr("Used before:"), "quiet"))
+        for path in paths[:_MOST_RECENT]:
+            name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+            short = name if len(name) <= _LONGEST_RECENT else f"{name[:_LONGEST_RECENT]}…"
+            made = button(short, partial(self.send, AddData((path,))), "link", self.tr("Use {path}").format(path=path))
+            made.setToolTip(path)
+            self._recent_line.addWidget(made)
 
     def _show_reading(self, data: DataView | None) -> None:
         error = data.error if data else ""

@@ -9,13 +9,14 @@ from PySide6.QtCore import QMimeData, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from desktop.intents import AddData, Intent, Join, TryImage
+from desktop.intents import AddData, Intent, Join, OpenTask, TryImage
 from desktop.ui.formats import counted
 from desktop.ui.theme import theme
 from desktop.ui.widgets import IconLabel, column, label
 
 DATA_FILES = (".csv", ".tsv", ".tab", ".xlsx", ".xls", ".ods", ".txt", ".md", ".text", ".gz", ".idx3-ubyte",
               ".idx1-ubyte")
+TASK_FILE = ".peerloom-task"
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -52,6 +53,8 @@ class DropOverlay(QWidget):
             return Meaning(self.tr("Join the room"), self.tr("Drop the link to join the room it leads to."), Join(link))
         if not paths:
             return None
+        if len(paths) == 1 and paths[0].lower().endswith(TASK_FILE):
+            return Meaning(self.tr("Take this task"), self.tr("Then bring the data that it wants."), OpenTask(paths[0]))
         if page == "try":
             return self._picture_to_try(paths)
         return self._data(paths)

@@ -20,6 +20,8 @@ from desktop.state import (
     Curve,
     Curves,
     DataView,
+    DraftGroup,
+    DraftView,
     Edit,
     Final,
     Finding,
@@ -234,7 +236,8 @@ def task() -> WindowState:
 
 
 def data_empty() -> WindowState:
-    return _replace(BASE, page="data", mode="host", task=DIGITS, done=("task",))
+    return _replace(BASE, page="data", mode="host", task=DIGITS, done=("task",),
+                    recent=("/home/me/pets", "/home/me/a folder with quite a long name for once", "/data/penguins.csv"))
 
 
 def data_digits() -> WindowState:
@@ -249,6 +252,28 @@ PENGUINS = TaskCard(id="penguins", title="Penguins", text="Tells a penguin’s s
                     data="A table with one penguin a row", model="Two linear layers", sample=True)
 PLAYS = TaskCard(id="text", title="Your own text", text="Writes on in the style of a text.", kind="text",
                  data="Text files", model="GPT, nano")
+
+
+def make_task() -> WindowState:
+    text = "Tells apart what a microscope shows: healthy cells and three kinds of sick ones, from coloured slides."
+    groups = (
+        DraftGroup(title="What it is", rows=(
+            SettingRow(key="title", title="Name", text="What the others read before they join.", kind="text",
+                       value="Cells under the microscope", default="Your own pictures"),
+            SettingRow(key="text", title="In a sentence", text="What the model learns.", value=text, kind="text",
+                       default=text))),
+        DraftGroup(title="Data", rows=(
+            SettingRow(key="classes", title="Classes", kind="text", value="healthy, type A, type B, type C",
+                       text="Separated by commas. Empty: your own data decides when you open the room."),
+            SettingRow(key="height", title="Height", kind="number", value="96", default="64",
+                       error="height = 9600 is not valid. Allowed: a whole number from 8 to 512.",
+                       text="Pictures are brought to this size, the whole picture, in points."),
+            SettingRow(key="channels", title="Colour", text="Colour tells more; grey is quicker.", kind="choice",
+                       value="colour", choices=("grey", "colour"), default="colour"))),
+    )
+    view = DraftView(kind="images", kinds=("images", "table", "text"), groups=groups, parameters=95_044,
+                     samples_per_s=412.0, error=groups[1].rows[1].error)
+    return _replace(BASE, page="make", draft=view)
 
 
 def data_table() -> WindowState:
@@ -427,9 +452,8 @@ def help_page() -> WindowState:
 
 
 SAMPLES = {made.__name__: made for made in (
-    first, task, data_empty, data_digits, data_pets, data_table, data_text, data_reading, data_error, room_choose,
-    room_host, room_open,
-    room_join, room_joining, room_failed, room_alone, train_ready, train_blocked, training, training_crowd,
-    training_odd, trained, try_page, try_empty, models_page, models_empty, network_page, network_bad, network_empty,
-    settings_page, help_page,
+    first, task, data_empty, data_digits, data_pets, data_table, data_text, data_reading, data_error, make_task,
+    room_choose, room_host, room_open, room_join, room_joining, room_failed, room_alone, train_ready, train_blocked,
+    training, training_crowd, training_odd, trained, try_page, try_empty, models_page, models_empty, network_page,
+    network_bad, network_empty, settings_page, help_page,
 )}  # fmt: skip

@@ -25,14 +25,19 @@ from desktop.intents import (
     Intent,
     Join,
     Leave,
+    MakeTask,
     OpenFolder,
     OpenRoom,
+    OpenTask,
+    SaveTask,
+    SetDraft,
     SetSetting,
     TrainAlone,
     TryDemo,
     TryImage,
     TrySample,
     UndoData,
+    UseDraft,
     UseSample,
 )
 from desktop.state import DataView, Edit, NearbyRoom, RoomView, TaskCard, TryView, WindowState
@@ -130,6 +135,35 @@ def test_guests_cannot_change_the_task(window: MainWindow) -> None:
     assert not any(button.isEnabled() for button in page.choose.values())
 
 
+def test_a_task_of_ones_own_is_made_value_by_value(window: MainWindow, asked: list[Intent], press: Press,
+                                                   qtbot: QtBot) -> None:
+    page = show(window, sample_states.make_task())
+    assert not page.use.isEnabled()  # the height cannot be
+    assert "9600" in page.lines["height"].text.text()
+    assert page.parameters.text() == "95,044"
+    page.lines["height"].control.setText("64")
+    qtbot.keyClick(page.lines["height"].control, Qt.Key.Key_Return)
+    page.lines["channels"].control.setCurrentText("grey")
+    page.kind.setCurrentIndex(1)
+    assert asked == [SetDraft("height", "64"), SetDraft("channels", "grey"), SetDraft("kind", "table")]
+    asked.clear()
+    show(window, replace(sample_states.make_task(), draft=replace(sample_states.make_task().draft, error="")))
+    press("Use this task")
+    press("Save as file…")
+    page.dialog.fileSelected.emit("/home/me/cells.peerloom-task")
+    page.dialog.reject()
+    press("Open a task file…")
+    page.dialog.fileSelected.emit("/home/me/other.peerloom-task")
+    page.dialog.reject()
+    assert asked == [UseDraft(), SaveTask("/home/me/cells.peerloom-task"), OpenTask("/home/me/other.peerloom-task")]
+
+
+def test_the_task_page_leads_to_making_one(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    show(window, sample_states.task())
+    press("Make your own…")
+    assert asked == [MakeTask()]
+
+
 # -- data ---------------------------------------------------------------------------------------------
 
 
@@ -141,6 +175,12 @@ def test_empty_data_page_says_what_to_do(window: MainWindow, asked: list[Intent]
     press("Choose folder…")
     page.dialog.reject()
     assert asked == [UseSample()]
+
+
+def test_data_used_before_is_one_click_away(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    show(window, sample_states.data_empty())
+    press("Use /data/penguins.csv")
+    assert asked == [AddData(("/data/penguins.csv",))]
 
 
 def test_folder_is_chosen_without_blocking(window: MainWindow, asked: list[Intent], press: Press,
