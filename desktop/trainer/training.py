@@ -11,7 +11,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -83,7 +83,9 @@ class Training:
         self.numbers = Aggregation(self.local.flat, bucket_bytes)
         start = next(digest for digest in self.numbers.digest() if digest)
         me = transport.me
-        self.engine = RoundEngine(me, order.policy, len(self.numbers), start, founder=order.founder)
+        # By the task, which all have, and not by what a host says: else members would do different things.
+        policy = replace(order.policy, survey_rounds=self.spec.survey_rounds)
+        self.engine = RoundEngine(me, policy, len(self.numbers), start, founder=order.founder)
         self.engine.room.names[me] = order.name
         self._actions: deque[act.Action] = deque()
         self._held: dict[str, deque[act.Action]] = {}  # per peer above high water, in order
