@@ -315,12 +315,17 @@ class Training:
                       for peer, waiting in self._held.items()}
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
-        """Go back to the committed weights, then train from there."""
+        """Go back to the committed weights, then train from there, or take stock of my data."""
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
-        if not self.left:
-            self._training_round = round_
+        if self.left:
+            return
+        self._training_round = round_
+        if round_ <= self.spec.survey_rounds:
+            yield from self.local.survey(round_)
+            self._trained()
+        else:
             self.local.begin(values.steps(len(self.local.data.train)), values.batch, values.lr)
 
     def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
@@ -389,6 +394,8 @@ class Training:
 
     def _validate(self, round_: int) -> Iterator[object]:
         """The committed weights on my validation part. The model holds them: training has not gone on yet."""
+        if round_ <= self.spec.survey_rounds:
+            return  # it does not know yet what its numbers mean: what comes out of it would tell nothing
         found = yield from evaluate(self.local.model, self.spec, self.local.data.validation)
         self._validation[round_] = (self.local.step_number, found.loss, found.accuracy)
         metrics = Metrics(round_, found.loss or 0.0, found.accuracy or 0.0, found.n)
