@@ -37,7 +37,7 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "images")  # the ids of tasks.builtin, which a start without --task need not import
+TASKS = ("digits", "images", "penguins", "titanic", "table")  # the ids of tasks.builtin, which a start without --task need not import
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     link: str = ""  # peerloom://..., as it was given
     task: str | None = None
-    data: str | None = None  # "sample" or the full path of a folder
+    data: str | None = None  # "sample" or the full path of a folder or file
     share: tuple[int, int] = (1, 1)
     room: str | None = None  # a room's code
     at: str | None = None  # where that room is, "host:port"
@@ -112,8 +112,8 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, or images (folders of your own)"),
-    "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
+    "task": Declared(Choice(TASKS), "ID", "what to train: digits, images (folders of your own), penguins, titanic, or table (of your own)"),
+    "data": Declared(Source(), "PATH|sample", "a folder of pictures in a folder per class, a table, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
     "members": Declared(Whole(1, 256), "N", "with a room of one's own: it starts when N members are ready"),

@@ -54,7 +54,7 @@ from desktop.state import (
     SettingRow,
     WindowState,
 )
-from desktop.tasks.builtin import TASKS, card
+from desktop.tasks.builtin import TASKS, card, fitting_task
 from desktop.tasks.spec import TaskSpec
 
 log = logging.getLogger(__name__)
@@ -210,7 +210,7 @@ class Controller(QObject):
         elif options.host or options.task or options.data or options.start:
             folder = options.data if options.data != "sample" else None
             self._begin("host" if options.host else "alone", "task")
-            self._choose_task(options.task or ("images" if folder else "digits"))
+            self._choose_task(options.task or (fitting_task((folder,)) if folder else "digits"))
             self._wants_start = options.start
             if folder:
                 self._read_data((folder,))
@@ -313,7 +313,9 @@ class Controller(QObject):
         self._refuse_while_busy()
         if self.setup.spec is None:
             self._begin(self._mode or "alone", "data")
-            self.setup.choose("images")
+            self.setup.choose(fitting_task(paths))
+        elif not self.room.inside and fitting_task(paths) == "table" and self.setup.spec.kind != "table":
+            self.setup.choose("table")  # a table says nothing to a task for pictures or text
         self.setup.read_data(paths, own_schema=not self.room.inside)
         self._page = "data"
 

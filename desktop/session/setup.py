@@ -33,6 +33,7 @@ class Setup:
         self._source: tuple[str, ...] = () if options.data in (None, "sample") else (str(options.data),)
         self._edits: tuple[tuple[Edit, ...], ...] = ()  # what the person changed about it, step by step
         self._own_schema = False  # whether my data decides what the task leaves open
+        self._open: TaskSpec | None = None  # the task with that open
 
     @property
     def source(self) -> tuple[str, ...]:
@@ -72,6 +73,7 @@ class Setup:
             raise TaskError(why=f"its policy cannot be read: {error}") from error
         had = self.usable
         self._take(spec, shown(self._decided.values))
+        self._open = spec.opened()
         self.start_members = self._decided.start_members
         return not (had and self.usable) and bool(self._source or self._options.data == "sample")
 
@@ -79,7 +81,7 @@ class Setup:
         if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
             self.data = None
             self._do(life.ForgetData())
-        self.spec, self.values = spec, values
+        self.spec, self.values, self._open = spec, values, spec
 
     def take_values(self, values: Values) -> None:
         """What the leader announced."""
@@ -129,8 +131,8 @@ class Setup:
             self._read()
 
     def _read(self) -> None:
-        assert self.spec is not None
-        spec = self.spec.opened() if self._own_schema else self.spec
+        spec = self._open if self._own_schema else self.spec
+        assert spec is not None
         first = self._source[0]
         self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
                              edits=self._edits)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from desktop.errors import PeerloomError
 from desktop.state import DataView, Edit
-from desktop.tasks import data
+from desktop.tasks import data, table_reading
 from desktop.tasks.readers import ScanProgress, scan_folder
 from desktop.tasks.spec import TaskSpec
 
@@ -45,4 +45,18 @@ def read_images(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Genera
     return Reading(spec, found, data.describe(spec, found))
 
 
-READERS: dict[str, Reader] = {"images": read_images}
+def read_tables(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[ScanProgress, None, Reading]:
+    """A table, its columns mapped to those of the task."""
+    return Reading(*(yield from table_reading.read_table(spec, paths, edits)))
+
+
+def read_sample(spec: TaskSpec, share: tuple[int, int] = (1, 1)) -> Generator[ScanProgress, None, Reading]:
+    """The sample data that ships with a task; `share` (i, n) takes the i-th of n equal parts of it."""
+    data.check_share(share)
+    if spec.kind == "table" and spec.sample:
+        return Reading(*(yield from table_reading.read_sample(spec, share)))
+    found = data.load_sample(spec, share)
+    return Reading(spec, found, data.describe(spec, found))
+
+
+READERS: dict[str, Reader] = {"images": read_images, "table": read_tables}

@@ -83,7 +83,7 @@ class Profile:
     def in_classes(self) -> bool:
         """Whether its values can be classes or categories: they come again and again."""
         few = self.different <= FEW or self.different <= min(MOST_VALUES, self.present / 20)
-        return 2 <= self.different and few and not self.unwatched and not self.all_differ
+        return self.different >= 2 and few and not self.unwatched and not self.all_differ
 
     def values(self, least: int = 1) -> dict[str, int]:
         """Its values in their one form with how often they come, the most frequent ones, sorted.
@@ -143,7 +143,7 @@ def detail(column: Profile) -> str:
     return ", ".join(parts)
 
 
-def view(column: Profile, role: str) -> ColumnView:
+def shown(column: Profile, role: str) -> ColumnView:
     """The column as the window shows it."""
     return ColumnView(name=column.name, role=role, detected=detect(column).words, detail=detail(column))
 

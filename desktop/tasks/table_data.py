@@ -17,6 +17,7 @@ from desktop.tasks.tables import SLICE, RawTable, Row, is_missing, number, value
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int16]
+TOGETHER = 4
 LABEL = -1  # the key of the label among columns of the form
 
 
@@ -184,18 +185,22 @@ def joined(form: Table, parts: list[TableSet]) -> TableSet:
                     np.concatenate([part.codes for part in every]), np.concatenate([part.labels for part in every]))
 
 
-def places(rows: TableSet, seed: int) -> Generator[ScanProgress, None, npt.NDArray[np.float64]]:
-    """For each row a number in 0..1 that follows from what it says and the seed: the same at every member.
+def places(rows: TableSet, seed: int) -> Generator[ScanProgress, None, tuple[npt.NDArray[np.float64], int]]:
+    """For each row a number in 0..1 that follows from what it says and the seed, the same at every member.
 
-    Rows that say the same have the same one.
+    So a copy of a row lies in the same part of the data at all of them. Up to TOGETHER rows that say the same share a
+    number; of a table with few columns many rows may say the same, and then they are spread as any others. Also how
+    many rows say what an earlier one says.
     """
     content = np.concatenate([np.ascontiguousarray(array).view(np.uint8).reshape(len(rows), -1)
                               for array in (rows.numbers, rows.codes, rows.labels[:, None]) if array.size], axis=1)
     found = np.empty(len(rows), np.float64)
-    end = str(seed).encode()
+    seen: dict[bytes, int] = {}
     for done in range(0, len(rows), SLICE):
         for place, row in enumerate(content[done:done + SLICE], start=done):
-            digest = hashlib.blake2b(row.tobytes() + end, digest_size=7).digest()
+            said = hashlib.blake2b(row.tobytes(), digest_size=12).digest()
+            copy = seen[said] = seen.get(said, -1) + 1
+            digest = hashlib.blake2b(said + f"{copy // TOGETHER} {seed}".encode(), digest_size=7).digest()
             found[place] = int.from_bytes(digest) / 256**7
         yield ScanProgress("Splitting the rows", done, len(rows))
-    return found
+    return found, len(rows) - len(seen)

@@ -29,7 +29,7 @@ class Scale(nn.Module):
     """Means and spreads of `n` numbers, from weights float32 [n].
 
     `mean` and `square` are means over all rows with 0 in place of what is missing, `missing` the share of that:
-    center = mean / (1 - missing), spread = sqrt(square / (1 - missing)), 1 where nothing varies or nothing is known yet.
+    center = mean / (1 - missing), spread = sqrt(square / (1 - missing)), 1 where nothing varies or is known yet.
     """
 
     def __init__(self, n: int) -> None:
