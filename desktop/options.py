@@ -37,7 +37,8 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "images", "penguins", "titanic", "table")  # the ids of tasks.builtin, which a start without --task need not import
+# The ids of tasks.builtin, which a start without --task need not import.
+TASKS = ("digits", "images", "penguins", "titanic", "table")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +113,8 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, images (folders of your own), penguins, titanic, or table (of your own)"),
-    "data": Declared(Source(), "PATH|sample", "a folder of pictures in a folder per class, a table, or sample"),
+    "task": Declared(Choice(TASKS), "ID", "what to train: digits, penguins, titanic, or your own images or table"),
+    "data": Declared(Source(), "PATH|sample", "a folder with one folder of pictures per class, a table, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
     "members": Declared(Whole(1, 256), "N", "with a room of one's own: it starts when N members are ready"),

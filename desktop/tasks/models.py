@@ -76,7 +76,7 @@ MODELS: dict[str, Builder] = {
 
 def parameter_count(model: nn.Module) -> int:
     """How many numbers the model learns."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def weight_shapes(spec: TaskSpec) -> dict[str, tuple[int, ...]]:
