@@ -22,6 +22,7 @@ from desktop.settings import declared
 from desktop.values import (
     NAME,
     RELAY,
+    TASK_SUFFIX,
     Address,
     Choice,
     Kind,
@@ -31,6 +32,7 @@ from desktop.values import (
     Share,
     Size,
     Source,
+    TaskRef,
     Text,
     TurnServer,
     Whole,
@@ -113,7 +115,8 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, penguins, titanic, or your own images or table"),
+    "task": Declared(TaskRef(TASKS), "ID|FILE",
+                     "what to train: digits, penguins, titanic, your own images or table, or a task file"),
     "data": Declared(Source(), "PATH|sample", "a folder with one folder of pictures per class, a table, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
@@ -191,7 +194,7 @@ def split(arguments: Iterable[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
-        key, text = "link", argument
+        key, text = "task" if argument.endswith(TASK_SUFFIX) else "link", argument
         if argument.startswith("-"):
             flag, equals, text = argument.partition("=")
             key = flag.removeprefix("--")
@@ -230,9 +233,10 @@ def help_text() -> str:
     """What --help prints."""
     rows = [(f"--{key} {each.value}".rstrip(), each.text) for key, each in OPTIONS.items() if each.text]
     lines = [f"  {left:<28}{text}" if len(left) < 28 else f"  {left}\n{'':30}{text}" for left, text in rows]
-    return "\n".join(["usage: peerloom [LINK] [options]", "",
+    return "\n".join(["usage: peerloom [LINK|FILE] [options]", "",
                       "Train one model together with others, each with data of their own that stays with them.", "",
-                      f"  {'LINK':<28}a room's peerloom:// link: join that room", *lines, ""])
+                      f"  {'LINK':<28}a room's peerloom:// link: join that room",
+                      f"  {'FILE':<28}a {TASK_SUFFIX} file: take that task", *lines, ""])
 
 
 def refuse(error: Exception) -> int:

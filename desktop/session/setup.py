@@ -25,6 +25,7 @@ class Setup:
     def __init__(self, options: Options, settings: Settings, do: Callable[[life.Command], None]) -> None:
         self._options, self._settings, self._do = options, settings, do
         self.spec: TaskSpec | None = None
+        self.chosen_task: TaskSpec | None = None  # the same before my data filled in what it leaves open
         self.data: DataView | None = None
         self.values = TrainingValues()
         self.share = options.share
@@ -33,7 +34,6 @@ class Setup:
         self._source: tuple[str, ...] = () if options.data in (None, "sample") else (str(options.data),)
         self._edits: tuple[tuple[Edit, ...], ...] = ()  # what the person changed about it, step by step
         self._own_schema = False  # whether my data decides what the task leaves open
-        self._open: TaskSpec | None = None  # the task with that open
 
     @property
     def source(self) -> tuple[str, ...]:
@@ -73,7 +73,6 @@ class Setup:
             raise TaskError(why=f"its policy cannot be read: {error}") from error
         had = self.usable
         self._take(spec, shown(self._decided.values))
-        self._open = spec.opened()
         self.start_members = self._decided.start_members
         return not (had and self.usable) and bool(self._source or self._options.data == "sample")
 
@@ -81,7 +80,8 @@ class Setup:
         if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
             self.data = None
             self._do(life.ForgetData())
-        self.spec, self.values, self._open = spec, values, spec
+        self.spec = self.chosen_task = spec
+        self.values = values
 
     def take_values(self, values: Values) -> None:
         """What the leader announced."""
@@ -131,8 +131,9 @@ class Setup:
             self._read()
 
     def _read(self) -> None:
-        spec = self._open if self._own_schema else self.spec
-        assert spec is not None
+        assert self.spec is not None
+        assert self.chosen_task is not None
+        spec = self.chosen_task if self._own_schema else self.spec
         first = self._source[0]
         self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
                              edits=self._edits)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+import numpy as np
+
 from desktop.errors import PeerloomError
-from desktop.state import DataView, Edit
-from desktop.tasks import data, table_reading
+from desktop.state import ClassCard, DataView, Edit
+from desktop.tasks import data, idx, image_checks, table_reading
 from desktop.tasks.readers import ScanProgress, scan_folder
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks.spec import TaskSpec, class_name
 
 Edits = tuple[tuple[Edit, ...], ...]
 
@@ -34,14 +37,41 @@ def read(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[Sca
 
 
 def read_images(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[ScanProgress, None, Reading]:
-    """Folders of pictures, one for each class."""
-    scan = yield from scan_folder(paths)
+    """Folders of pictures, one for each class or with a CSV of labels; or the IDX files of MNIST."""
+    if pairs := idx.find_idx(tuple(path for path in paths if path.exists())):
+        return (yield from _read_idx(spec, paths, pairs, edits))
+    scan = yield from scan_folder(paths, (edit for step in edits for edit in step))
+    findings, score, words = image_checks.check(scan, spec.classes or tuple(scan.classes))
     try:
         if not spec.classes:
             spec = spec.with_classes(scan.classes)
         found = yield from data.load_folder(spec, scan)
     except PeerloomError as error:
-        return Reading(spec, None, data.refused(", ".join(map(str, paths)), error.sentence, scan.findings()))
+        return Reading(spec, None, data.refused(", ".join(map(str, paths)), error.sentence,
+                                                (*scan.findings(), *findings)))
+    view = data.describe(spec, found)
+    left_out = tuple(ClassCard(name=name, count=len(files), left_out=True) for name, files in scan.classes.items()
+                     if name not in spec.classes)
+    return Reading(spec, found, msgspec.structs.replace(
+        view, classes=(*view.classes, *left_out), findings=(*view.findings, *findings), score=score, score_text=words))
+
+
+def _read_idx(spec: TaskSpec, paths: tuple[Path, ...], pairs: list[idx.IdxPair], edits: Edits
+              ) -> Generator[ScanProgress, None, Reading]:
+    read = []
+    for done, pair in enumerate(pairs):
+        yield ScanProgress(f"Reading {pair.pictures.name}", done, len(pairs))
+        read.append(idx.read_idx(pair))
+    names = {str(label): str(label) for _, labels in read for label in np.unique(labels)}  # as the file, as the class
+    for edit in (edit for step in edits for edit in step if edit.what == "class"):
+        names = {label: class_name(edit.value) if name == edit.name else name for label, name in names.items()}
+    source = ", ".join(map(str, paths))
+    try:
+        if not spec.classes:
+            spec = spec.with_classes(filter(None, names.values()))
+        found = yield from data.load_arrays(spec, read, names, paths[0].name, source)
+    except PeerloomError as error:
+        return Reading(spec, None, data.refused(source, error.sentence))
     return Reading(spec, found, data.describe(spec, found))
 
 

@@ -219,12 +219,6 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise TooLittleDataError(place="the folder", have="one class" if classes else "no class", need="2 classes")
         return self.changed(classes=classes)
 
-    def opened(self) -> Self:
-        """The task with its schema open again, to be fixed by a host's data; one with sample data keeps its own."""
-        open_keys = {"images": ("classes",), "table": ("classes", "columns"), "text": ("vocabulary", "tokenizer")}
-        empty = {key: type(getattr(self.form, key))() for key in open_keys[self.kind]}
-        return self if self.sample else self.changed(**empty)
-
     def to_json(self) -> str:
         """The task as JSON text, for a room, a model file or a task file."""
         return msgspec.json.encode(self).decode()

@@ -58,6 +58,7 @@ class LeftOut:
         self.rows = 0  # that were looked at
         self.unlabelled: list[int] = []  # numbers of rows
         self.labels: Counter[str] = Counter()  # that the room does not know: rows left out
+        self.dropped: Counter[str] = Counter()  # that the person leaves out: rows
         self.categories: dict[str, Counter[str]] = {}  # by column: taken as "other"
         self.odd: dict[str, Counter[str]] = {}  # by column of numbers: no number, taken as missing
 
@@ -111,9 +112,8 @@ class Mapper:
         for text, times in Counter(cells).items():
             value = value_text(text, self._decimal)
             if known[text] is None and value and self._form.goal == "classes":
-                name = self._renamed.get(value, value)
-                if name:
-                    self.left_out.labels[value] += times
+                wanted = self._renamed.get(value, value)
+                (self.left_out.labels if wanted else self.left_out.dropped)[value] += times
         return [known[text] for text in cells]
 
     def _label(self, text: str) -> float | None:

@@ -25,6 +25,7 @@ from desktop.tasks.tables import RawTable, open_table
 
 LEAST_ROWS = 10
 PREVIEW_ROWS = 8
+MOST_CARDS = 50  # of labels that are left out
 LONGEST_CELL = 100  # characters of it in the preview
 ROLES = ("number", "category", "label", "ignore")
 
@@ -84,7 +85,10 @@ def read_table(spec: TaskSpec, paths: tuple[Path, ...], edits: tuple[tuple[Edit,
     data = msgspec.structs.replace(data, findings=(*findings, *more.findings))
     kept = len(data.train) + len(data.validation) + len(data.test)
     points, words = checks.score(columns, roles, counts, kept, left_out.rows - kept, more.duplicates)
-    return spec, data, described(spec, data, counts, msgspec.structs.replace(view, score=points, score_text=words))
+    view = described(spec, data, counts, msgspec.structs.replace(view, score=points, score_text=words))
+    others = (left_out.labels + left_out.dropped).most_common(MOST_CARDS)
+    cards = tuple(ClassCard(name=name, count=count, left_out=True) for name, count in others)
+    return spec, data, msgspec.structs.replace(view, classes=view.classes + cards)
 
 
 def read_sample(spec: TaskSpec, share: tuple[int, int]

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TELL_S = 0.05  # between two words about how far reading has come
 NICE = 10  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by half
 
 
@@ -200,7 +202,11 @@ class TrainerWorker(QObject):
     def _measure(self, command: Measure) -> None:
         from desktop.trainer.measure import measure
 
-        parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        try:
+            parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        except RuntimeError as error:  # torch cannot do it on this computer, or its memory does not suffice
+            log.info("not measured: %s", error)
+            parameters, samples_per_s = None, None
         self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
 
     def _read_sample(self, command: ReadSample) -> None:
@@ -227,12 +233,16 @@ class TrainerWorker(QObject):
         self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=edits), task=self._task))
 
     def _watched(self, source: str, steps: Any) -> Any:
+        told = float("-inf")
         while True:
             try:
                 progress = next(steps)
             except StopIteration as end:
                 return end.value
-            self.said.emit(DataRead(view=task_data.reading(source, progress)))
+            now = time.monotonic()
+            if now - told >= TELL_S:  # thousands of files a second would keep the window busy with their numbers
+                told = now
+                self.said.emit(DataRead(view=task_data.reading(source, progress)))
             yield
 
     def _start(self, command: Start) -> None:
