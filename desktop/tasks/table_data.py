@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def matched(form: Table, names: tuple[str, ...], label: str = "") -> dict[int, i
 class Mapper:
     """Maps cells to the numbers of a form."""
 
-    def __init__(self, form: Table, decimal: str, where: Mapping[int, int], renamed: Mapping[str, str]) -> None:
+    def __init__(self, form: Table, decimal: str, where: Mapping[int, int], renamed: Callable[[str], str]) -> None:
         self._form, self._decimal, self._where, self._renamed = form, decimal, where, renamed
         self.left_out = LeftOut()
         self._classes = _by_name(form.classes)
@@ -112,7 +112,7 @@ class Mapper:
         for text, times in Counter(cells).items():
             value = value_text(text, self._decimal)
             if known[text] is None and value and self._form.goal == "classes":
-                wanted = self._renamed.get(value, value)
+                wanted = self._renamed(value)
                 (self.left_out.labels if wanted else self.left_out.dropped)[value] += times
         return [known[text] for text in cells]
 
@@ -120,7 +120,7 @@ class Mapper:
         if self._form.goal == "number":
             return None if is_missing(text) else number(text, self._decimal)
         value = value_text(text, self._decimal)
-        return _find(self._classes, self._renamed.get(value, value))
+        return _find(self._classes, self._renamed(value))
 
     def _note_unlabelled(self, rows: list[Row], cells: tuple[str, ...]) -> None:
         for row, text in zip(rows, cells, strict=True):
@@ -163,7 +163,7 @@ def _side_by_side(columns: list[npt.NDArray[Any]], rows: int, kind: type) -> npt
     return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), kind)
 
 
-def load(table: RawTable, form: Table, where: Mapping[int, int], renamed: Mapping[str, str]
+def load(table: RawTable, form: Table, where: Mapping[int, int], renamed: Callable[[str], str]
          ) -> Generator[ScanProgress, None, tuple[TableSet, LeftOut]]:
     """Goes through all rows and maps them; `where` is what `matched` found, for every column."""
     mapper = Mapper(form, table.decimal or ".", where, renamed)

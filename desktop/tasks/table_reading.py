@@ -21,12 +21,13 @@ from desktop.tasks.readers import ScanProgress
 from desktop.tasks.spec import Column, Table, TaskSpec, class_name
 from desktop.tasks.table_columns import Profile, detect, likely_label, predicts_number, profiles, shown
 from desktop.tasks.table_data import LABEL, TableSet, joined, matched
-from desktop.tasks.tables import RawTable, open_table
+from desktop.tasks.tables import SEPARATORS, RawTable, open_table
 
 LEAST_ROWS = 10
 PREVIEW_ROWS = 8
 MOST_CARDS = 50  # of labels that are left out
 LONGEST_CELL = 100  # characters of it in the preview
+READINGS = {"separator": SEPARATORS, "decimal": (".", ",")}
 ROLES = ("number", "category", "label", "ignore")
 
 
@@ -35,14 +36,14 @@ class Wishes(NamedTuple):
 
     reading: dict[str, str]
     roles: dict[str, str]
-    classes: dict[str, str]
+    classes: list[tuple[str, str]]
 
     @classmethod
     def of(cls, edits: tuple[tuple[Edit, ...], ...]) -> Wishes:
         """All steps in their order; the later one counts."""
-        found = cls({}, {}, {})
+        found = cls({}, {}, [])
         for edit in itertools.chain.from_iterable(edits):
-            if edit.what == "reading":
+            if edit.what == "reading" and edit.value in READINGS.get(edit.name, (edit.value,)):
                 found.reading[edit.name] = edit.value
             elif edit.what == "role" and edit.value in ROLES:
                 if edit.value == "label":  # there is one
@@ -50,8 +51,16 @@ class Wishes(NamedTuple):
                         del found.roles[name]
                 found.roles[edit.name] = edit.value
             elif edit.what == "class":
-                found.classes[edit.name] = edit.value
+                found.classes.append((edit.name, class_name(edit.value)))
         return found
+
+    def renamed(self, label: str) -> str:
+        """What a label is called after all renames, one after the other; "" when it is left out."""
+        name = label
+        for before, after in self.classes:
+            if name == before or (not name and label == before):  # what was left out comes back by its first name
+                name = after
+        return name
 
     @property
     def label(self) -> str:
@@ -75,8 +84,8 @@ def read_table(spec: TaskSpec, paths: tuple[Path, ...], edits: tuple[tuple[Edit,
         spec, rare = _fixed(spec, table, columns, roles, wishes)
         where = _where(_form(spec), table, wishes)
         view = msgspec.structs.replace(view, table=_shown(table, columns, roles, spec))
-        rows, left_out = yield from table_data.load(table, _form(spec), where, wishes.classes)
-        for label in [raw for raw in left_out.labels if wishes.classes.get(raw, raw) in rare]:
+        rows, left_out = yield from table_data.load(table, _form(spec), where, wishes.renamed)
+        for label in [raw for raw in left_out.labels if wishes.renamed(raw) in rare]:
             del left_out.labels[label]  # said with the classes
         findings += checks.of_mapping(_form(spec), left_out, _unused(table, columns, roles))
         data, counts, more = yield from _data(spec, rows, rare, view)
@@ -103,7 +112,7 @@ def read_sample(spec: TaskSpec, share: tuple[int, int]
     wishes = Wishes.of(())
     roles = _roles(_form(spec), table, columns, wishes)
     where = _where(_form(spec), table, wishes)
-    rows, _ = yield from table_data.load(table, _form(spec), where, {})
+    rows, _ = yield from table_data.load(table, _form(spec), where, wishes.renamed)
     test, rest = stratified(rows.labels, spec.test, f"{spec.seed} test")
     mine = rest[np.argsort(rows.labels[rest], kind="stable")][part - 1::parts]
     validation, train = stratified(rows.labels[mine], spec.validation, f"{spec.seed} validation {part}/{parts}")
@@ -164,7 +173,7 @@ def _fixed(spec: TaskSpec, table: RawTable, columns: list[Profile], roles: dict[
         return spec, {}
     counts: Counter[str] = Counter()
     for value, times in by_name[label].values().items():
-        counts[class_name(wishes.classes.get(value, value))] += times
+        counts[wishes.renamed(value)] += times
     del counts[""]
     classes = sorted(name for name, times in counts.items() if times >= LEAST_PER_CLASS)
     if len(classes) < 2:
