@@ -116,7 +116,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 OPTIONS: dict[str, Declared] = {
     "task": Declared(TaskRef(TASKS), "ID|FILE",
-                     "what to train: digits, penguins, titanic, your own images or table, or a task file"),
+                     "what to train: digits, penguins, titanic, your own images or table, a task file"),
     "data": Declared(Source(), "PATH|sample", "a folder with one folder of pictures per class, a table, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),

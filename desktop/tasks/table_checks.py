@@ -108,7 +108,7 @@ def of_rows(form: Table, counts: Mapping[str, int], few: Mapping[str, int], leas
     if duplicates:
         severity = "care" if duplicates > rows / 10 else "info"
         found.append(Finding(severity=severity, title=f"{_rows(duplicates)} the same as another one",
-                             text="In the columns that are used. They are kept, and lie in the same part of the data."))
+                             text="In the columns that are used. They are kept."))
     return found
 
 
