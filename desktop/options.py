@@ -39,8 +39,9 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "shakespeare", "images", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10", "simple_face",
-         "wikitext")  # the ids of tasks.builtin, which a start without --task need not import
+# The ids of tasks.builtin, which a start without --task need not import.
+TASKS = ("digits", "penguins", "shakespeare", "images", "table", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10",
+         "simple_face", "titanic", "wikitext")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     link: str = ""  # peerloom://..., as it was given
     task: str | None = None
-    data: str | None = None  # "sample" or the full path of a folder
+    data: str | None = None  # "sample" or the full path of a folder or file
     share: tuple[int, int] = (1, 1)
     room: str | None = None  # a room's code
     at: str | None = None  # where that room is, "host:port"
@@ -117,8 +118,9 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(TaskRef(TASKS), "ID|FILE", "what to train: digits, images, text, another built-in task, a file"),
-    "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
+    "task": Declared(TaskRef(TASKS), "ID|FILE",
+                     "what to train: digits, penguins, shakespeare, another built-in task, a task file"),
+    "data": Declared(Source(), "PATH|sample", "a folder of pictures or text, a table, a text file, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
     "members": Declared(Whole(1, 256), "N", "with a room of one's own: it starts when N members are ready"),

@@ -19,6 +19,7 @@ from desktop.rounds.messages import (
     Commit,
     Complaint,
     Join,
+    Outer,
     Pause,
     PeerId,
     Plan,
@@ -94,7 +95,8 @@ class Leader:
         self._banned: set[PeerId] = set()  # for the round in hand only
         self._disputes: set[frozenset[PeerId]] = set()  # two of whom one says that it cannot exchange with the other
         self._fresh = False  # whether the round in hand was announced for the first time: its arrivals are measured
-        self._measured: Values | None = None  # the values of the rounds whose arrivals were measured
+        # The values of the rounds whose arrivals were measured, and whether they were surveys.
+        self._measured: tuple[Values, bool] | None = None
         self._announced_at = 0.0
         self._overtook: set[PeerId] = set()  # who said in this term that it is further than I
         self._sure = False  # whether I committed a round in this term: from then on nobody can be ahead of me
@@ -314,8 +316,9 @@ class Leader:
 
     def _announce(self) -> None:
         room = self._room
-        if self._measured != room.values:  # other values: what was measured says nothing of this round
-            self._measured = room.values
+        survey = room.round < room.policy.survey_rounds
+        if self._measured != (room.values, survey):  # otherwise: what was measured says nothing of this round
+            self._measured = (room.values, survey)
             self._deadline.forget()
             self._moving.forget()
         self._fresh = self._stamp.round != room.round + 1
@@ -501,18 +504,25 @@ class Leader:
                 room.note("care", f"{room.name(peer)} has said nothing for {room.policy.silent_s:.0f} s.", peer)
                 self.left(peer)
 
+    @property
+    def _surveys(self) -> bool:
+        """Whether the round in hand is one of those that train nothing: their mean is exact, by all samples."""
+        return self._stamp.round <= self._room.policy.survey_rounds
+
     def _plan(self, contributors: tuple[PeerId, ...]) -> None:
         room = self._room
         if not contributors:
             self.machine.fire("too few")
             self.boundary()
             return
-        counted = weights({peer: self._ready[peer] for peer in contributors}, room.values.most_samples)
+        ready = {peer: self._ready[peer] for peer in contributors}
+        survey = self._surveys
+        counted = ready if survey else weights(ready, room.values.most_samples)
         for peer in contributors:
             if counted[peer] < self._ready[peer]:
                 room.note("bad", f"{room.name(peer)} says that it trained on {self._ready[peer]} samples; "
                                  f"{counted[peer]} are counted.", peer)
-        weighed = {peer: room.values.weight(counted[peer]) for peer in contributors}
+        weighed = counted if survey else {peer: room.values.weight(counted[peer]) for peer in contributors}
         total = sum(weighed.values())
         self._shares = tuple(Share(peer, weight / total) for peer, weight in weighed.items())
         self._applied.clear()
@@ -521,7 +531,8 @@ class Leader:
         self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
         reducers = self._reducers(contributors)
-        plan = Plan(self._stamp, self._shares, reducers, room.values.precision, room.values.outer)
+        how = ("f32", Outer()) if survey else (room.values.precision, room.values.outer)
+        plan = Plan(self._stamp, self._shares, reducers, *how)
         mine, contributions = Counter(reducers), len(contributors)
         self._to_move = {peer: room.buckets + mine[peer] * (contributions - (peer in contributors))
                          for peer in room.view.members}

@@ -54,7 +54,7 @@ from desktop.state import (
     SettingRow,
     WindowState,
 )
-from desktop.tasks.builtin import TASKS, card
+from desktop.tasks.builtin import TASKS, card, fitting_task
 from desktop.tasks.spec import TaskSpec
 from desktop.values import TASK_SUFFIX
 
@@ -216,7 +216,7 @@ class Controller(QObject):
             if options.task and options.task.endswith(TASK_SUFFIX):
                 self._open_task(options.task)
             else:
-                self._choose_task(options.task or ("images" if folder else "digits"))
+                self._choose_task(options.task or (fitting_task((folder,)) if folder else "digits"))
             self._wants_start = options.start
             if folder:
                 self._read_data((folder,))
@@ -328,7 +328,9 @@ class Controller(QObject):
         self._refuse_while_busy()
         if self.setup.spec is None:
             self._begin(self._mode or "alone", "data")
-            self.setup.choose("images")
+            self.setup.choose(fitting_task(paths))
+        elif not self.room.inside and (kind := fitting_task(paths)) != "images" and self.setup.spec.kind != kind:
+            self.setup.choose(kind)  # a table says nothing to a task for pictures, and so on
         self.setup.read_data(paths, own_schema=not self.room.inside)
         self._page = "data"
 

@@ -164,6 +164,8 @@ class Setup:
             return "Your data is being read."
         if not self.data.usable:
             return self.data.error or "This data cannot be used."
+        if self.values.rounds <= self.spec.survey_rounds:
+            return f"The first {self.spec.survey_rounds} rounds only agree on how large numbers are. Train for more."
         return ""
 
     # -- what is handed on --

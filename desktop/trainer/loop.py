@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
 
 from desktop.bridge.lifecycle import Point
-from desktop.tasks import models
+from desktop.tasks import models, table_models
 from desktop.tasks.data import Batches, TaskData
 from desktop.tasks.samples import ReadsAhead
 from desktop.tasks.spec import TaskSpec
@@ -99,6 +99,12 @@ class LocalTraining:
         self.batches.batch = min(batch, self.batches.n)
         for group in self.optimiser.param_groups:
             group["lr"] = lr
+
+    def survey(self, round_: int) -> Iterator[None]:
+        """Instead of training: let the weights say what my data is like, as one of all members' rows."""
+        self.planned = self._left = 0
+        yield from table_models.survey(self.model, self.data.train, round_)
+        self._samples = len(self.data.train)
 
     def cancel(self) -> None:
         """Drop the steps that are left."""

@@ -11,7 +11,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,9 @@ class Training:
         self.numbers = Aggregation(self.local.flat, bucket_bytes)
         start = next(digest for digest in self.numbers.digest() if digest)
         me = transport.me
-        self.engine = RoundEngine(me, order.policy, len(self.numbers), start, founder=order.founder)
+        # By the task, which all have, and not by what a host says: else members would do different things.
+        policy = replace(order.policy, survey_rounds=self.spec.survey_rounds)
+        self.engine = RoundEngine(me, policy, len(self.numbers), start, founder=order.founder)
         self.engine.room.names[me] = order.name
         self._actions: deque[act.Action] = deque()
         self._held: dict[str, deque[act.Action]] = {}  # per peer above high water, in order
@@ -328,21 +330,27 @@ class Training:
                       for peer, waiting in self._held.items()}
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
-        """Go back to the committed weights, then train from there."""
+        """Go back to the committed weights, then train from there, or take stock of my data."""
         memory.keep()
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
-        if not self.left:
-            if self.ended:  # all rounds were done, and the leader wants more
-                self.ended = False
-                self._tell_begun()
-            self._training_round, self._cut = round_, 0
-            steps = values.steps(len(self.local.data.train))
-            self.local.begin(min(steps, self._owed or steps), values.batch, values.lr)
+        if self.left:
+            return
+        if self.ended:  # all rounds were done, and the leader wants more
+            self.ended = False
+            self._tell_begun()
+        self._training_round, self._cut = round_, 0
+        if round_ <= self.spec.survey_rounds:
+            yield from self.local.survey(round_)
+            self._trained()
+            return
+        steps = values.steps(len(self.local.data.train))
+        self.local.begin(min(steps, self._owed or steps), values.batch, values.lr)
 
     def _apply(self, round_: int, buckets: tuple[int, ...], work: str) -> Iterator[object]:
-        yield from self.numbers.apply(round_, buckets, work)
+        surveyed = round_ <= self.spec.survey_rounds  # what was counted then is no work that could come in later
+        yield from self.numbers.apply(round_, buckets, "" if surveyed else work)
         missed = tuple(bucket for bucket in buckets if self.numbers.versions[bucket] < round_)
         if missed:
             self.engine.not_applied(missed, self._clock())
@@ -407,6 +415,8 @@ class Training:
 
     def _validate(self, round_: int) -> Iterator[object]:
         """The committed weights on my validation part. The model holds them: training has not gone on yet."""
+        if round_ <= self.spec.survey_rounds:
+            return  # it does not know yet what its numbers mean: what comes out of it would tell nothing
         found = yield from evaluate(self.local.model, self.spec, self.local.data.validation)
         self._validation[round_] = (self.local.step_number, found.loss, found.accuracy)
         metrics = Metrics(round_, found.loss or 0.0, found.accuracy or 0.0, found.n)

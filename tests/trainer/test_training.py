@@ -18,7 +18,7 @@ from desktop.rounds.messages import PRECISIONS, Outer, Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS
-from desktop.tasks.data import Batches, load_sample
+from desktop.tasks.data import Batches, TaskData, load_sample
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer.loop import flatten
 from desktop.trainer.training import Training
@@ -56,11 +56,13 @@ class Room:
                       name=name, models_folder=str(self.folder / name))
         (self.folder / name).mkdir()
         self.said[name] = []
-        data = load_sample(self.spec, (share, max(self.shares, share)))
-        training = Training(order, data, self.hub.join(name), self.said[name].append, self.clock, BUCKET)
+        training = Training(order, self.data(share), self.hub.join(name), self.said[name].append, self.clock, BUCKET)
         self.trainings[name] = training
         training.begin()
         return training
+
+    def data(self, share: int) -> TaskData:
+        return load_sample(self.spec, (share, max(self.shares, share)))
 
     def run(self, done: Callable[[], bool], most: int = 20_000) -> None:
         for _ in range(most):
