@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from zlib import crc32
 
 from desktop.rounds import shares
@@ -38,6 +39,7 @@ ASIDE = "aside"  # what the roster says of a member that is not waited for
 NEVER_HEARD = float("-inf")
 LISTEN_S = 3.0  # who has said nothing for so long may be gone; it is not taken for lost yet
 MOST_STALLS = 3  # so often an exchange that stalls gets twice as long with its next attempt: links may be that slow
+MOST_DEADLINES = 8  # that an exchange may take in all, however well it moves, where a few hold up the others
 REACH_S = 6.0  # how long a newcomer may take to get its links to all members before it is let in without them
 
 DUTIES = Table(
@@ -104,6 +106,9 @@ class Leader:
         self._beat_at: dict[PeerId, float] = {}  # when its last beat came
         self._view_since = 0.0
         self._moved: dict[PeerId, tuple[int, float]] = {}  # per member: buckets moved, and when that last grew
+        self._to_move: dict[PeerId, int] = {}  # per member: buckets that it needs of others, or reduces itself
+        self._marks: dict[PeerId, int] = {}  # per member: buckets moved when the pace was looked at last
+        self._marked_at = 0.0  # when that was
         self._half_s = 0.0  # after so many seconds of the exchange half of all had everything, 0 before that
         self._gone: set[PeerId] = set()  # left or lost since the last boundary
         self._shares: tuple[Share, ...] = ()
@@ -169,6 +174,7 @@ class Leader:
         for peer, (done, at) in self._moved.items():
             self._moved[peer] = (done, at + seconds)
         self._since += seconds
+        self._marked_at += seconds
         self._announced_at += seconds
         self._view_since += seconds
         self._asked_since += seconds
@@ -324,18 +330,31 @@ class Leader:
         for peer in room.view.members:
             room.send(peer, announce)
 
-    def change(self, values: Values) -> str:
-        """Train with these values from the next round on; "", or the reason why that cannot be."""
-        room = self._room
+    @property
+    def wanted(self) -> Values:
+        """With what the room will train from the next announcement on."""
+        return self._wanted or self._room.values
+
+    def change(self, new: Mapping[str, Any]) -> str:
+        """Train so from the next round on; "", or the reason why that cannot be.
+
+        What was wanted before and not announced yet stays wanted: edits follow each other faster than rounds.
+        """
+        room, values = self._room, self.wanted.changed(new)
         in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
         if not values.sound:
             return "nobody can train with these values"
-        if in_hand >= room.values.rounds:
+        over = self.machine.state == "over" and values.rounds > room.round  # else the room goes on for more rounds
+        if in_hand >= room.values.rounds and not over:
             return "the last round is done" if in_hand == room.round else "the last round is under way"
         if values.rounds <= in_hand:
             state = "done" if in_hand == room.round else "under way"
             return f"round {in_hand} is {state}, so there must be more rounds"
         self._wanted = values
+        if over:
+            self._change_values()
+            self.machine.fire("reopened")
+            self.boundary()
         return ""
 
     def _change_values(self) -> None:
@@ -443,6 +462,9 @@ class Leader:
                 self._commit()
             elif late := self._stalled():
                 self._go_on_without(late)
+            elif slow := self._crawling():
+                self._stalls += 1
+                self._ban_all(slow, f"would make it last longer than {MOST_DEADLINES * self._limit:.0f} s")
 
     def _collect(self) -> None:
         able = self._able()
@@ -469,7 +491,7 @@ class Leader:
         """A member let a deadline pass: when that comes again and again, nobody waits for it any more."""
         room = self._room
         if self._patience.missed(peer, room.now, self._limit, late=late, at_once=at_once):
-            why = "was not ready" if late else "sent nothing of use"
+            why = "was not ready" if late else "sent too little of use"
             room.note("care", f"{room.name(peer)} {why} within {self._limit:.0f} s and is set aside; it takes part "
                               "again when it is ready in time.", peer)
 
@@ -508,8 +530,13 @@ class Leader:
         self._since, self._half_s = room.now, 0.0
         self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
+        reducers = self._reducers(contributors)
         how = ("f32", Outer()) if survey else (room.values.precision, room.values.outer)
-        plan = Plan(self._stamp, self._shares, self._reducers(contributors), *how)
+        plan = Plan(self._stamp, self._shares, reducers, *how)
+        mine, contributions = Counter(reducers), len(contributors)
+        self._to_move = {peer: room.buckets + mine[peer] * (contributions - (peer in contributors))
+                         for peer in room.view.members}
+        self._marks, self._marked_at = {}, room.now
         for peer in room.present():
             room.send(peer, plan)
 
@@ -596,6 +623,30 @@ class Leader:
         if self._half_s and taken >= 2 * self._half_s + limit:
             return self.awaited()
         return self._idle(limit)
+
+    def _crawling(self) -> list[PeerId]:
+        """Who moves, but at the pace of the latest deadline would make the exchange last longer than `MOST_DEADLINES`.
+
+        They are fewer than half of the members, and most of the others lack something from them. Where all are slow,
+        nobody is late: that is how long it takes.
+        """
+        room, awaited = self._room, self.awaited()
+        window = room.now - self._marked_at
+        if self._half_s or window < self._limit:
+            return []
+        marks, self._marks = self._marks, {peer: self._moved.get(peer, (0, 0.0))[0] for peer in awaited}
+        self._marked_at = room.now
+        left_s = self._limit * MOST_DEADLINES - (room.now - self._since)
+        if not any((self._to_move[peer] - moved) * window > left_s * max(0, moved - marks.get(peer, 0))
+                   for peer, moved in self._marks.items()):
+            return []
+        able = self._able()
+        lacking = Counter(
+            other for peer in awaited if peer in self._beats
+            for other in self._beats[peer].lacking if other != peer and other in able
+        )
+        slow = sorted(peer for peer, count in lacking.items() if 2 * count > len(awaited))
+        return slow if 2 * len(slow) < len(able) else []
 
     def _idle(self, seconds: float) -> tuple[PeerId, ...]:
         since = self._room.now - seconds

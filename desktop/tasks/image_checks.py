@@ -40,10 +40,11 @@ def check(scan: FolderScan, known: tuple[str, ...]) -> tuple[tuple[Finding, ...]
     score -= min(MOST_UNEVEN, 2 * max(0.0, ratio - UNEVEN))
     score -= MOST_UNEVEN * sum(count < FEW for count in counts.values()) / max(1, len(counts))
     score = round(min(100, max(0, score)))
-    return tuple(each for each in found if each is not None), score, _words(score)
+    return tuple(each for each in found if each is not None), score, words(score)
 
 
-def _words(score: int) -> str:
+def words(score: int) -> str:
+    """What a score of data says."""
     if score >= 90:
         return "Very good: there is little that could be better."
     if score >= 70:

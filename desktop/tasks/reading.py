@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from desktop.errors import PeerloomError
+from desktop.errors import PeerloomError, TaskError
 from desktop.state import ClassCard, DataView, Edit
-from desktop.tasks import data, idx, image_checks, table_reading
+from desktop.tasks import data, idx, image_checks, table_reading, texts
 from desktop.tasks.readers import ScanProgress, scan_folder
 from desktop.tasks.spec import TaskSpec, class_name
 
@@ -80,13 +80,45 @@ def read_tables(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Genera
     return Reading(*(yield from table_reading.read_table(spec, paths, edits)))
 
 
+def read_text(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[ScanProgress, None, Reading]:
+    """Files of plain text."""
+    return Reading(*(yield from texts.read_text(spec, paths, edits)))
+
+
+READERS: dict[str, Reader] = {"images": read_images, "table": read_tables, "text": read_text}
+
+
+# -- the sample data that ships with the program ---------------------------------------------------------
+
+
 def read_sample(spec: TaskSpec, share: tuple[int, int] = (1, 1)) -> Generator[ScanProgress, None, Reading]:
-    """The sample data that ships with a task; `share` (i, n) takes the i-th of n equal parts of it."""
+    """Reads the task's sample data, or the i-th of n equal parts of it, in slices. PeerloomError as with `read`.
+
+    The test part is the same for all parts; what else they hold is disjoint, and follows from the task's seed alone.
+    """
     data.check_share(share)
-    if spec.kind == "table" and spec.sample:
-        return Reading(*(yield from table_reading.read_sample(spec, share)))
+    if not spec.sample:
+        raise TaskError(why=f"no sample data ships with “{spec.title}”; use your own")
+    return SAMPLES[spec.sample](spec, share)
+
+
+def sample_digits(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
+    """The digits, in one slice."""
     found = data.load_sample(spec, share)
+    yield ScanProgress("Reading the digits", 1, 1)
     return Reading(spec, found, data.describe(spec, found))
 
 
-READERS: dict[str, Reader] = {"images": read_images, "table": read_tables}
+def sample_table(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
+    """The penguins."""
+    return Reading(*(yield from table_reading.read_sample(spec, share)))
+
+
+def sample_text(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
+    """The play."""
+    return Reading(*(yield from texts.read_sample(spec, share)))
+
+
+SAMPLES: dict[str, Callable[[TaskSpec, tuple[int, int]], Generator[ScanProgress, None, Reading]]] = {
+    "digits": sample_digits, "penguins": sample_table, "shakespeare": sample_text,
+}

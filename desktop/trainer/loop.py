@@ -9,7 +9,8 @@ from torch import nn
 
 from desktop.bridge.lifecycle import Point
 from desktop.tasks import models, table_models
-from desktop.tasks.data import ArraySet, Batches, TaskData
+from desktop.tasks.data import Batches, TaskData
+from desktop.tasks.samples import ReadsAhead
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import wire
 
@@ -113,7 +114,7 @@ class LocalTraining:
         """One batch."""
         self.model.train()
         indices = next(self.batches)
-        if isinstance(self.data.train, ArraySet):  # pictures may lie on the disk
+        if isinstance(self.data.train, ReadsAhead):
             self.data.train.ahead(self.batches.coming)
         x, y = models.tensors(self.data.train, indices, self.device)
         loss, correct = models.loss_and_correct(self.spec, self.model(x), y)

@@ -22,6 +22,7 @@ from desktop.tasks.data import Batches, TaskData, load_sample
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer.loop import flatten
 from desktop.trainer.training import Training
+from tests.rounds.bench import all_of
 
 BUCKET = 40_000  # bytes: four buckets for the digits model
 
@@ -401,7 +402,7 @@ def test_values_change_at_a_boundary_for_the_whole_room(tmp_path: Path) -> None:
     ]
     for round_, each in zip((2, 4, 6), wanted, strict=True):
         room.run(lambda round_=round_: round_of(room) >= round_)
-        room.trainings["m0"].change(each)
+        room.trainings["m0"].change(all_of(each))
     room.run(room.all_ended)
     assert {round_of(room, name) for name in room.trainings} == {9}
     assert len(room.digests()) == 1
@@ -416,7 +417,7 @@ def test_values_change_at_a_boundary_for_the_whole_room(tmp_path: Path) -> None:
 def test_a_change_that_cannot_be_is_said_with_the_values_that_stay(tmp_path: Path) -> None:
     room = Room(tmp_path, 2, rounds=4)
     room.run(lambda: round_of(room, "m1") >= 1)
-    room.trainings["m1"].change(dataclasses.replace(room.policy.values, precision="int8"))
+    room.trainings["m1"].change({"precision": "int8"})
     said = room.last("m1", NotChanged)
     assert isinstance(said, NotChanged)
     assert "m0 leads the rounds" in said.sentence

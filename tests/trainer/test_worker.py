@@ -106,7 +106,7 @@ def order(folder: Path, rounds: int = 2, **changes: object) -> Start:
 def with_sample(window: Window) -> None:
     window.ask(WarmUp(threads=1))
     window.ask(ReadSample(task=DIGITS.to_json()))
-    window.await_(DataRead)
+    window.await_(DataRead, lambda said: said.view.usable)
 
 
 def test_torch_is_imported_when_asked(window: Window) -> None:
@@ -119,8 +119,7 @@ def test_torch_is_imported_when_asked(window: Window) -> None:
 
 def test_the_sample_is_read(window: Window) -> None:
     window.ask(ReadSample(task=DIGITS.to_json(), share=(2, 3)))
-    read = window.await_(DataRead)
-    assert read.view.usable
+    read = window.await_(DataRead, lambda said: said.view.usable)
     assert read.view.title == "Sample digits, part 2 of 3"
     assert len(read.view.classes) == 10
     assert read.task == DIGITS.to_json()
@@ -246,7 +245,7 @@ def test_an_exception_in_a_command_is_said_and_the_worker_still_answers(window: 
     window.ask(ReadSample(task="{}"))
     assert "The task cannot be used" in window.await_(DataRead).view.error
     window.ask(ReadSample(task=DIGITS.to_json()))
-    assert window.await_(DataRead).view.usable
+    window.await_(DataRead, lambda said: said.view.usable)
 
 
 def test_pictures_are_read_by_the_trained_model(window: Window, tmp_path: Path) -> None:
