@@ -136,7 +136,7 @@ def card(spec: TaskSpec) -> TaskCard:
     form = spec.form
     if isinstance(form, Table) and form.columns:
         data = f"{data} with the columns {_named(column.name for column in form.columns)} and {form.label}"
-    elif spec.classes:
+    elif spec.classes and spec.kind == "images":
         data = f"{data}: {_named(spec.classes)}"
     if spec.sample:
         data = f"Sample data comes with Peerloom. Or your own: {data[0].lower()}{data[1:]}"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from desktop.errors import OptionError, PeerloomError, TaskError
+from desktop.errors import PeerloomError, TaskError
 from desktop.state import ClassCard, DataView, Edit
 from desktop.tasks import data, idx, image_checks, table_reading, texts
 from desktop.tasks.readers import ScanProgress, scan_folder
@@ -96,9 +96,7 @@ def read_sample(spec: TaskSpec, share: tuple[int, int] = (1, 1)) -> Generator[Sc
 
     The test part is the same for all parts; what else they hold is disjoint, and follows from the task's seed alone.
     """
-    part, parts = share
-    if not 1 <= part <= parts:
-        raise OptionError(key="share", value=f"{part}/{parts}", allowed="I/N with 1 ≤ I ≤ N, for example 2/3")
+    data.check_share(share)
     if not spec.sample:
         raise TaskError(why=f"no sample data ships with “{spec.title}”; use your own")
     return SAMPLES[spec.sample](spec, share)
@@ -109,6 +107,11 @@ def sample_digits(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgr
     found = data.load_sample(spec, share)
     yield ScanProgress("Reading the digits", 1, 1)
     return Reading(spec, found, data.describe(spec, found))
+
+
+def sample_table(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
+    """The penguins."""
+    return Reading(*(yield from table_reading.read_sample(spec, share)))
 
 
 def sample_text(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
