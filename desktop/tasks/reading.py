@@ -109,11 +109,6 @@ def sample_digits(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgr
     return Reading(spec, found, data.describe(spec, found))
 
 
-def sample_table(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
-    """The penguins."""
-    return Reading(*(yield from table_reading.read_sample(spec, share)))
-
-
 def sample_text(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
     """The play."""
     return Reading(*(yield from texts.read_sample(spec, share)))
