@@ -111,11 +111,12 @@ class Begun(Said):
 
 
 class Point(Frozen):
-    """One training step."""
+    """One training step. `accuracy` is 0..1; a task that predicts a number has `error`, the mean absolute one."""
 
     step: int
     loss: float
-    accuracy: float
+    accuracy: float | None = None
+    error: float | None = None
 
 
 class Seat(Frozen):
@@ -156,14 +157,19 @@ class Progress(Said):
 
 
 class RoundCommitted(Said):
-    """Validation after a round: my own part, and the room's (weighted by samples), as far as it has come."""
+    """Validation after a round: my own part, and the room's (weighted by samples), as far as it has come.
+
+    `accuracy` is None where nothing is right or wrong; `figures` are named as in `state.SessionState.metrics`.
+    """
 
     round: int
     step: int
     loss: float | None
     accuracy: float | None
-    room_loss: float | None
-    room_accuracy: float | None
+    figures: dict[str, float] = {}
+    room_loss: float | None = None
+    room_accuracy: float | None = None
+    room_figures: dict[str, float] = {}
 
 
 class Noted(Said):
@@ -197,6 +203,7 @@ class FinalModel(Said):
     path: str
     test_accuracy: float | None
     test_samples: int
+    test_figures: dict[str, float] = {}
     samples: tuple[bytes, ...] = ()  # a few held-out pictures to try
 
 

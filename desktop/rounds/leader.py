@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from zlib import crc32
 
 from desktop.rounds.machine import Machine, Table, every
@@ -318,10 +319,22 @@ class Leader:
         for peer in room.view.members:
             room.send(peer, announce)
 
+    @property
+    def _in_hand(self) -> int:
+        """The round under way, else the last one that is done."""
+        return self._room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+
+    def end_early(self) -> int:
+        """See RoundEngine. What was to change with the next round still does."""
+        values, last = self._wanted or self._room.values, self._in_hand + 1
+        if last >= values.rounds:
+            return 0
+        self._wanted = replace(values, rounds=last)
+        return last
+
     def change(self, values: Values) -> str:
         """Train with these values from the next round on; "", or the reason why that cannot be."""
-        room = self._room
-        in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+        room, in_hand = self._room, self._in_hand
         if not values.sound:
             return "nobody can train with these values"
         if in_hand >= room.values.rounds:

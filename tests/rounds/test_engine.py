@@ -813,8 +813,8 @@ def test_the_rooms_figures_weigh_each_member_by_its_samples() -> None:
     a.hear("b", Metrics(1, 2.0, 0.5, 30))
     a.hear("c", Metrics(1, 4.0, 0.9, 10))
     a.hear("c", Metrics(1, 4.0, 0.9, 10))  # once more
-    loss, accuracy, samples = a.engine.room_metrics(1) or (0, 0, 0)
-    assert (loss, accuracy, samples) == (pytest.approx(2.5), pytest.approx(0.6), 40)
+    found = a.engine.room_metrics(1)
+    assert found == Metrics(1, pytest.approx(2.5), pytest.approx(0.6), 40)
     assert a.engine.room_metrics(2) is None
 
 
@@ -828,7 +828,7 @@ def test_figures_that_cannot_be_are_left_out_and_old_ones_forgotten() -> None:
         a.engine.room.round = round_
         a.hear("b", Metrics(round_, 1.0, 0.5, 9))
     assert len(a.engine.metrics) <= 16
-    assert a.engine.room_metrics(199) == (1.0, 0.5, 9)
+    assert a.engine.room_metrics(199) == Metrics(199, 1.0, 0.5, 9)
 
 
 def test_members_learn_from_the_leaders_beat_what_is_waited_for() -> None:
