@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.state import Confidence, DataView, Edit, Frozen, ModelRow
@@ -166,10 +168,10 @@ class RoundCommitted(Said):
     step: int
     loss: float | None
     accuracy: float | None
-    figures: dict[str, float] = {}
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
     room_loss: float | None = None
     room_accuracy: float | None = None
-    room_figures: dict[str, float] = {}
+    room_figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Noted(Said):
@@ -203,7 +205,7 @@ class FinalModel(Said):
     path: str
     test_accuracy: float | None
     test_samples: int
-    test_figures: dict[str, float] = {}
+    test_figures: dict[str, float] = msgspec.field(default_factory=dict)
     samples: tuple[bytes, ...] = ()  # a few held-out pictures to try
 
 
