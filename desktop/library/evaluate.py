@@ -12,8 +12,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from torch import nn
 
-    from desktop.tasks.data import ArraySet
     from desktop.tasks.forward import Passed
+    from desktop.tasks.samples import Samples
     from desktop.tasks.spec import TaskSpec
 
 
@@ -36,7 +36,7 @@ class Evaluation(NamedTuple):
     figures: dict[str, float] = {}  # noqa: RUF012 - never changed
 
 
-def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH
+def evaluate(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int = BATCH
              ) -> Generator[int, None, Evaluation]:
     """Goes through `samples` in batches, yields how many are done after each, returns an Evaluation.
 
@@ -52,7 +52,7 @@ def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = B
         score += passed.score
         answers += passed.answers
         if tally:
-            tally.add(passed.outputs.cpu().numpy(), passed.y.cpu().numpy())
+            tally.add(passed.outputs.float().cpu().numpy(), passed.y.cpu().numpy())
         yield end
     if not n:
         return Evaluation(None, None, 0)
@@ -60,7 +60,7 @@ def evaluate(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = B
     return Evaluation(loss / n, accuracy, n, tally.figures() if tally else {})
 
 
-def _slice(model: nn.Module, spec: TaskSpec, samples: ArraySet, which: slice) -> Passed:
+def _slice(model: nn.Module, spec: TaskSpec, samples: Samples, which: slice) -> Passed:
     """One batch, as training does it."""
     import torch
 
@@ -75,7 +75,7 @@ def _slice(model: nn.Module, spec: TaskSpec, samples: ArraySet, which: slice) ->
         model.train(training)
 
 
-def evaluate_all(model: nn.Module, spec: TaskSpec, samples: ArraySet, batch: int = BATCH) -> Evaluation:
+def evaluate_all(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int = BATCH) -> Evaluation:
     """The same in one go."""
     slices = evaluate(model, spec, samples, batch)
     while True:

@@ -11,6 +11,7 @@ from desktop.errors import BrokenImageError, PictureError
 from desktop.state import Confidence
 from desktop.tasks import pictures
 from desktop.tasks.data import ArraySet, Floats, png
+from desktop.tasks.samples import Samples
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,8 +63,13 @@ def predict_array(model: nn.Module, spec: TaskSpec, x: Floats) -> tuple[Confiden
     return tuple(sorted(rows, key=lambda row: -row.value))
 
 
-def sample_pictures(samples: ArraySet, k: int) -> tuple[Sample, ...]:
-    """`k` pictures (or all, when there are fewer), of as many classes as possible, always the same ones."""
+def sample_pictures(samples: Samples, k: int) -> tuple[Sample, ...]:
+    """`k` pictures (or all, when there are fewer), of as many classes as possible, always the same ones.
+
+    None where the samples are not pictures.
+    """
+    if not isinstance(samples, ArraySet):
+        return ()
     rank = np.zeros(len(samples), np.int64)  # the first of each class, then the second of each, ...
     for label in np.unique(samples.labels):
         of_class = samples.labels == label

@@ -17,13 +17,13 @@ from desktop.resources import resource
 from desktop.state import ClassCard, DataView, Finding
 from desktop.tasks import pictures
 from desktop.tasks.readers import BrokenFile, FolderScan, ScanProgress, listed
+from desktop.tasks.samples import Indices, Samples
 from desktop.tasks.spec import TaskSpec
 
 LEAST_PER_CLASS = 5
 MOST_THUMBNAILS = 12
 THUMBNAIL_SIDE = 40
 
-Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
@@ -52,9 +52,9 @@ class ArraySet:
 class TaskData(msgspec.Struct, frozen=True):
     """A member's data: what it trains on, what it watches, and the held-out part that no member trains on."""
 
-    train: ArraySet
-    validation: ArraySet
-    test: ArraySet
+    train: Samples
+    validation: Samples
+    test: Samples
     title: str
     source: str  # "sample" or the folder
     findings: tuple[Finding, ...] = ()
@@ -250,9 +250,9 @@ class Batches(Iterator[Indices]):
 
 def describe(spec: TaskSpec, data: TaskData) -> DataView:
     """The data as cards with counts and thumbnails."""
-    parts = (data.train, data.validation, data.test)
+    parts = [part for part in (data.train, data.validation, data.test) if isinstance(part, ArraySet)]
     cards = tuple(ClassCard(name=name, count=sum(int(np.sum(part.labels == label)) for part in parts),
-                            thumbnails=_thumbnails(data.train, label)) for label, name in enumerate(spec.classes))
+                            thumbnails=_thumbnails(parts[0], label)) for label, name in enumerate(spec.classes))
     return DataView(title=data.title, source=data.source, classes=cards, training=len(data.train),
                     validation=len(data.validation), test=len(data.test), shape=shape_text(spec, data.source),
                     findings=data.findings, usable=True)

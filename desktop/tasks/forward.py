@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from desktop.tasks import models
-from desktop.tasks.data import ArraySet, Indices
+from desktop.tasks.samples import Indices, Samples
 from desktop.tasks.spec import Table, TaskSpec
 
 
@@ -17,7 +17,7 @@ class Passed(NamedTuple):
     """What came of `n` samples.
 
     `loss` is their mean, of no dimension, and can be differentiated. `score` sums over all `answers` (n, or n × block
-    for text): right ones, or absolute errors where a number is predicted. `outputs` float32 are detached.
+    for text): right ones, or absolute errors where a number is predicted. `outputs` are detached.
     """
 
     loss: torch.Tensor
@@ -27,13 +27,12 @@ class Passed(NamedTuple):
     y: torch.Tensor
 
 
-def forward(spec: TaskSpec, model: nn.Module, samples: ArraySet, indices: Indices | slice) -> Passed:
+def forward(spec: TaskSpec, model: nn.Module, samples: Samples, indices: Indices | slice) -> Passed:
     """The samples at `indices` through the model, on its device."""
     device = next(model.parameters()).device
     x, y = models.tensors(samples, indices, device)
     with mixed_precision(device):
         outputs = model(x)
-    outputs = outputs.float()
     loss, right = models.loss_and_correct(spec, outputs, y)
     found = outputs.detach()
     score = float((found - y).abs().sum()) if predicts_number(spec) else float(right)

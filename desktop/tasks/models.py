@@ -2,77 +2,76 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
 from desktop.errors import TaskError
-from desktop.tasks.data import ArraySet, Indices
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks import image_models
+from desktop.tasks.gpt import GPT, SIZES
+from desktop.tasks.samples import Indices, Samples
+from desktop.tasks.spec import Table, TaskSpec, Text
 
-# GroupNorm throughout: it keeps no running statistics, which would have to be averaged apart from the weights.
+MOST_PARAMETERS = 1_000_000_000
+
+Builder = Callable[[TaskSpec], nn.Module]
 
 
 def build_model(spec: TaskSpec, seed: int) -> nn.Module:
     """The task's model on the CPU, float32, its weights drawn from `seed` alone.
 
-    x float32 [n, channels, height, width] -> logits [n, classes]. The same seed gives the same weights on every
-    machine with the same torch; torch's global generator is neither used nor moved.
+    x and outputs are those of the task's form and of `loss_and_correct`. The same seed gives the same weights on
+    every machine with the same torch; torch's global generator is neither used nor moved.
     """
     model = _shape(spec)
     model.to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
-    layers = list(model.modules())
-    last = max(i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear))
-    for i, layer in enumerate(layers):
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            # He et al. 2015 for layers before a ReLU. The last layer starts near 0, so that an untrained model
-            # takes all classes for equally likely: its loss is ln(classes).
-            fan_in = layer.weight[0].numel()
-            std = 0.01 if i == last else math.sqrt(2 / fan_in)
-            nn.init.normal_(layer.weight, std=std, generator=generator)
-            if layer.bias is not None:
-                nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.GroupNorm):
-            nn.init.ones_(layer.weight)
-            nn.init.zeros_(layer.bias)
+    if isinstance(model, GPT):
+        model.draw(generator)
+    else:
+        image_models.draw(model, generator)
     return model
 
 
 def _shape(spec: TaskSpec) -> nn.Module:
     """The layers without weights: on torch's meta device."""
     spec.check()
-    if len(spec.classes) < 2:
-        raise TaskError(why="its classes are not fixed yet")
+    if not output_count(spec):
+        raise TaskError(why=f"its {'tokens' if spec.kind == 'text' else 'classes'} are not fixed yet")
     with torch.device("meta"):
-        return MODELS[spec.model](spec)
+        model = MODELS[spec.model](spec)
+    count = parameter_count(model)
+    if count > MOST_PARAMETERS:
+        raise TaskError(why=f"its model would have {count:,} parameters; allowed: up to {MOST_PARAMETERS:,}")
+    return model
 
 
-def _digits_cnn(spec: TaskSpec) -> nn.Module:
-    """Two convolutions at full size, halved, two linear layers: 38,378 parameters for 8 × 8 grey and 10 classes."""
-    return nn.Sequential(
-        nn.Conv2d(spec.images.channels, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.ReLU(),
-        nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(32 * (spec.images.height // 2) * (spec.images.width // 2), 64), nn.ReLU(),
-        nn.Linear(64, len(spec.classes)),
-    )
+def _mlp(spec: TaskSpec) -> nn.Module:
+    form = spec.form
+    if isinstance(form, Table):
+        if not form.columns:
+            raise TaskError(why="its columns are not fixed yet")
+        inputs = form.inputs
+    else:
+        inputs = spec.images.channels * spec.images.height * spec.images.width
+    return image_models.mlp(inputs, spec.widths, output_count(spec))
 
 
-def _small_cnn(spec: TaskSpec) -> nn.Module:
-    """Four convolutions, halved in between, averaged over the picture: 94,850 parameters for colour and 2 classes."""
-    widths = (spec.images.channels, 24, 48, 64, 96)
-    layers: list[nn.Module] = []
-    for before, after in itertools.pairwise(widths):
-        layers += [nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(8, after), nn.ReLU(), nn.MaxPool2d(2)]
-    layers[-1:] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]  # no halving after the last: 8 × 8 is the smallest picture
-    return nn.Sequential(*layers, nn.Linear(widths[-1], len(spec.classes)))
+def _gpt(spec: TaskSpec) -> nn.Module:
+    assert isinstance(spec.form, Text)
+    return GPT(SIZES[spec.model], output_count(spec), spec.form.block)
 
 
-MODELS: dict[str, Callable[[TaskSpec], nn.Module]] = {"digits-cnn": _digits_cnn, "small-cnn": _small_cnn}
+def _for_images(build: Callable[[TaskSpec, int], nn.Module]) -> Builder:
+    return lambda spec: build(spec, output_count(spec))
+
+
+MODELS: dict[str, Builder] = {
+    **{name: _for_images(build) for name, build in image_models.MODELS.items()},
+    "mlp": _mlp,
+    **dict.fromkeys(SIZES, _gpt),
+}
 
 
 def parameter_count(model: nn.Module) -> int:
@@ -115,17 +114,53 @@ def warm_up() -> None:
     optimiser.step()
 
 
-def tensors(samples: ArraySet, indices: Indices | slice, device: torch.device | str = "cpu"
+def tensors(samples: Samples, indices: Indices | slice, device: torch.device | str = "cpu"
             ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One batch on a device: x float32 [n, C, H, W], y int64 [n]."""
+    """One batch on a device: x and y as the task's form says."""
     x, y = samples.batch(indices)
     return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
 
 
-def loss_and_correct(spec: TaskSpec, logits: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean cross-entropy in nats, and how many are right (int64): both of no dimension, on the logits' device.
+def output_count(spec: TaskSpec) -> int:
+    """How many numbers the model gives for a sample, or for a token of text.
+
+    A table's two classes need one: the logit of the second. So does a number.
+    """
+    match spec.form:
+        case Text():
+            return spec.form.vocabulary_size
+        case Table(goal="number"):
+            return 1
+        case Table(classes=(_, _)):
+            return 1
+        case _:
+            return len(spec.classes)
+
+
+def loss_and_correct(spec: TaskSpec, outputs: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean loss, and how many of the `y.numel()` answers are right (int64): no dimension, on the outputs' device.
+
+    classes   outputs [n, classes], y int64 [n]: cross-entropy in nats
+    two classes of a table  outputs [n], the logit of the second: the same, as binary cross-entropy
+    text      outputs [n, block, vocabulary], y int64 [n, block]: cross-entropy in nats per token
+    a number  outputs [n], y float32 [n]: squared error; none counts as right
 
     Training and validation both use this, so that their curves compare.
     """
-    loss = nn.functional.cross_entropy(logits, y)
-    return loss, (logits.detach().argmax(dim=1) == y).sum()
+    outputs = outputs.float()  # half precision is too coarse for a sum of exponentials
+    found = outputs.detach()
+    if isinstance(spec.form, Table) and outputs.dim() == 1:
+        if spec.form.goal == "number":
+            return nn.functional.mse_loss(outputs, y), torch.zeros((), dtype=torch.int64, device=y.device)
+        loss = nn.functional.binary_cross_entropy_with_logits(outputs, y.to(outputs.dtype))
+        return loss, ((found > 0) == (y > 0)).sum()
+    loss = nn.functional.cross_entropy(outputs.flatten(end_dim=-2), y.flatten())
+    return loss, (found.argmax(dim=-1) == y).sum()
+
+
+def probabilities(outputs: torch.Tensor) -> torch.Tensor:
+    """How likely each class is, float64 [n, classes], from logits [n, classes] or from the second one's [n]."""
+    if outputs.dim() == 1:
+        second = torch.sigmoid(outputs.double())
+        return torch.stack((1 - second, second), dim=1)
+    return torch.softmax(outputs.double(), dim=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -25,6 +26,8 @@ MODELS: dict[str, tuple[str, ...]] = {
     "table": ("mlp",),
     "text": ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2"),
 }
+
+SIDES = {"digits-cnn": (8, 64), "mnist-cnn": (10, 512), "lus-cnn": (16, 512)}  # of pictures that a model can read
 
 RANGES: dict[str, tuple[float, float]] = {
     "lr": (1e-8, 10.0), "batch": (1, 65_536), "local_steps": (1, 100_000), "local_epochs": (0.0, 1000.0),
@@ -119,6 +122,17 @@ class Text(Form, frozen=True, kw_only=True, tag="text"):
     vocabulary: tuple[str, ...] = ()
     tokenizer: str = ""
     block: int = 128
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many different tokens there are; 0 while they are not fixed yet."""
+        match self.tokens:
+            case "bytes":
+                return 256
+            case "characters":
+                return len(self.vocabulary) + 1 if self.vocabulary else 0
+            case "bpe":
+                return _bpe_size(self.tokenizer) if self.tokenizer else 0
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -221,8 +235,10 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise TaskError(why=f"model is {self.model[:40]}; for {self.kind} allowed: {', '.join(MODELS[self.kind])}")
         if len(self.widths) > 16 or not all(1 <= width <= 4096 for width in self.widths):
             raise TaskError(why="widths are too many or not between 1 and 4096")
-        if self.model == "digits-cnn" and max(self.images.height, self.images.width) > 64:
-            raise TaskError(why="the model digits-cnn reads pictures of at most 64 × 64 points")
+        if self.model in SIDES:
+            low, high = SIDES[self.model]
+            if not all(low <= side <= high for side in (self.images.height, self.images.width)):
+                raise TaskError(why=f"the model {self.model} reads pictures of {low} to {high} points a side")
         if not self.id or len(self.id) > LONGEST_NAME or len(self.title) > 200 or len(self.text) > 2000:
             raise TaskError(why="id, title or text is missing or too long")
 
@@ -230,6 +246,28 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Hex digest of what members must agree on so that their models fit together: the form and the model."""
         schema = [self.form, self.model, self.widths]
         return hashlib.blake2b(msgspec.json.encode(schema), digest_size=16).hexdigest()
+
+
+class _Bpe(msgspec.Struct):
+    """What a tokenizer's JSON says of its vocabulary."""
+
+    vocab: dict[str, int]
+
+
+class _Tokenizer(msgspec.Struct):
+    model: _Bpe
+
+
+@functools.cache
+def _bpe_size(tokenizer: str) -> int:
+    """How many tokens a tokenizer's JSON names; TaskError when it cannot be read."""
+    try:
+        vocabulary = msgspec.json.decode(tokenizer, type=_Tokenizer).model.vocab
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise TaskError(why="its tokenizer cannot be read") from error
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise TaskError(why="its tokenizer does not number its tokens from 0 on")
+    return len(vocabulary)
 
 
 def check_range(key: str, value: float, low: float, high: float) -> None:

@@ -12,8 +12,9 @@ from torch import nn
 from desktop.bridge.lifecycle import Point
 from desktop.errors import MemoryShortError
 from desktop.tasks import models
-from desktop.tasks.data import Batches, Indices, TaskData
+from desktop.tasks.data import Batches, TaskData
 from desktop.tasks.forward import forward, predicts_number
+from desktop.tasks.samples import Indices
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import schedule, wire
 

@@ -39,7 +39,8 @@ from desktop.library.try_image import sample_pictures
 from desktop.rounds import actions as act
 from desktop.rounds.engine import RoundEngine
 from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp, Values
-from desktop.tasks.data import ArraySet, TaskData
+from desktop.tasks.data import TaskData
+from desktop.tasks.samples import Samples
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import memory, wire
 from desktop.trainer.aggregate import Aggregation
@@ -400,7 +401,7 @@ class Training:
         metrics = Metrics(round_, found.loss or 0.0, found.accuracy, found.n, found.figures)
         self.engine.validated(metrics, self._clock())
 
-    def _evaluate(self, samples: ArraySet) -> Generator[int, None, Evaluation]:
+    def _evaluate(self, samples: Samples) -> Generator[int, None, Evaluation]:
         """The committed weights on these samples, as many at a time as training could hold, or fewer."""
         local = self.local
         while True:

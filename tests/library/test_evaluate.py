@@ -54,7 +54,7 @@ def test_classes(classes: int, batch: int) -> None:
     y = rng.integers(0, classes, 500)
     outputs = (rng.normal(size=(500, classes)) + 1.2 * np.eye(classes)[y]).astype(np.float32)
     spec = IMAGES.with_classes(map(str, range(classes)))
-    found = evaluate_all(Look(outputs), spec, Given(y), batch)  # type: ignore[arg-type]
+    found = evaluate_all(Look(outputs), spec, Given(y), batch)
     answers = outputs.argmax(axis=1)
     assert found.n == 500
     assert found.loss == pytest.approx(metrics.log_loss(y, np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)))
@@ -101,6 +101,41 @@ def test_a_number_far_from_zero() -> None:
     truth, said = y.astype(np.float64), outputs.astype(np.float64)
     assert tally.figures() == pytest.approx({"mae": metrics.mean_absolute_error(truth, said),
                                              "r2": metrics.r2_score(truth, said)}, rel=1e-9)
+
+
+def test_a_table_with_two_classes() -> None:
+    """Its model has one output: the logit of the second class."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 200)
+    outputs = (rng.normal(size=200) + y).astype(np.float32)
+    found = evaluate_all(Look(outputs), table(classes=("no", "yes")), Given(y), batch=33)
+    assert found.loss == pytest.approx(metrics.log_loss(y, 1 / (1 + np.exp(-outputs.astype(np.float64)))), rel=1e-5)
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(y, outputs > 0))
+    assert found.figures["auc"] == pytest.approx(metrics.roc_auc_score(y, outputs))
+
+
+def test_a_table_with_a_number() -> None:
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=200).astype(np.float32)
+    outputs = (y + rng.normal(scale=0.3, size=200)).astype(np.float32)
+    found = evaluate_all(Look(outputs), table(goal="number"), Given(y), batch=33)
+    assert found.loss == pytest.approx(metrics.mean_squared_error(y, outputs), rel=1e-5)
+    assert found.accuracy is None  # nothing is right or wrong
+    assert found.figures == pytest.approx({"mae": metrics.mean_absolute_error(y, outputs),
+                                           "r2": metrics.r2_score(y, outputs)}, rel=1e-5)
+
+
+def test_text_counts_tokens() -> None:
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 256, (20, 8))
+    outputs = (rng.normal(size=(20, 8, 256)) + 4 * np.eye(256)[y]).astype(np.float32)
+    spec = TaskSpec(id="t", title="T", text="", form=Text(block=8), model="gpt-nano")
+    found = evaluate_all(Look(outputs), spec, Given(y), batch=3)
+    assert found.loss is not None
+    assert found.loss == pytest.approx(torch.nn.functional.cross_entropy(
+        torch.from_numpy(outputs).reshape(-1, 256), torch.from_numpy(y).reshape(-1)).item(), rel=1e-5)
+    assert found.accuracy == pytest.approx(metrics.accuracy_score(y.ravel(), outputs.argmax(2).ravel()))
+    assert (found.n, found.figures) == (20, {})
 
 
 def test_a_number_that_is_always_the_same_has_no_r2() -> None:

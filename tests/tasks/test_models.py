@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,22 @@ from desktop.library.evaluate import Evaluation, evaluate, evaluate_all
 from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS, IMAGES
 from desktop.tasks.data import ArraySet, Batches, TaskData, load_sample
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks.gpt import Size, _Block
+from desktop.tasks.image_models import Dropout
+from desktop.tasks.spec import Column, Images, Table, TaskSpec, Text
 
 PETS = IMAGES.with_classes(["cat", "dog"])
+TEXT = TaskSpec(id="text", title="Text", text="", form=Text(), model="gpt-nano")
+
+
+def table(**form: Any) -> TaskSpec:
+    """A task for a table."""
+    return TaskSpec(id="table", title="Table", text="", form=Table(label="it", **form), model="mlp")
+
+
+def count(spec: TaskSpec) -> int:
+    """Parameters of the task's model, without its weights."""
+    return sum(map(math.prod, models.weight_shapes(spec).values()))
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +106,33 @@ def test_loss_is_the_mean_cross_entropy() -> None:
     logits = torch.tensor([[0.0, math.log(3)], [math.log(3), 0.0]], requires_grad=True)
     loss, correct = models.loss_and_correct(PETS, logits, torch.tensor([1, 1]))
     assert loss.item() == pytest.approx((math.log(4 / 3) + math.log(4)) / 2, rel=1e-6)
+    assert correct.item() == 1
+
+
+def test_loss_of_a_table_with_one_logit_is_that_of_two() -> None:
+    spec = table(classes=("no", "yes"))
+    logit, y = torch.tensor([-2.0, 0.5, 3.0]), torch.tensor([0, 0, 1])
+    expected = (math.log(1 + math.exp(-2)) + math.log(1 + math.exp(0.5)) + math.log(1 + math.exp(-3))) / 3
+    loss, correct = models.loss_and_correct(spec, logit, y)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+    assert correct.item() == 2
+    two = torch.stack((torch.zeros(3), logit), dim=1)  # a class's logit against 0
+    assert models.loss_and_correct(spec, two, y)[0].item() == pytest.approx(expected, rel=1e-6)
+    assert torch.allclose(models.probabilities(logit), models.probabilities(two))
+
+
+def test_loss_of_a_number_is_the_squared_error() -> None:
+    loss, correct = models.loss_and_correct(table(goal="number"), torch.tensor([1.0, 4.0]), torch.tensor([1.5, 2.0]))
+    assert loss.item() == pytest.approx((0.25 + 4) / 2)
+    assert correct.item() == 0
+
+
+def test_loss_of_text_is_the_mean_over_its_tokens() -> None:
+    outputs = torch.zeros(2, 3, 256, dtype=torch.bfloat16)
+    outputs[0, 1, 7] = 100
+    y = torch.tensor([[1, 7, 2], [3, 4, 5]])
+    loss, correct = models.loss_and_correct(TEXT, outputs, y)
+    assert loss.item() == pytest.approx(5 / 6 * math.log(256), rel=1e-6)
     assert correct.item() == 1
 
 
@@ -170,3 +212,183 @@ def test_pictures_are_learnt() -> None:
         loss.backward()
         optimiser.step()
     assert evaluate_all(model, PETS, samples.only(np.arange(48, 64))).accuracy == 1.0
+
+
+# -- models of the built-in tasks: what the layers add up to ---------------------------------------------
+
+
+def pictures(model: str, side: int, channels: int, classes: int, **values: Any) -> TaskSpec:
+    """A task for square pictures."""
+    form = Images(classes=tuple(map(str, range(classes))), height=side, width=side, channels=channels)
+    return TaskSpec(id="pictures", title="Pictures", text="", form=form, model=model, **values)
+
+
+def test_parameters_of_the_mnist_models_counted_by_hand() -> None:
+    convolutions = (25 * 1 * 8 + 8) + (25 * 8 * 16 + 16)
+    linear = (16 * 10 * 10 * 32 + 32) + (32 * 10 + 10)  # 28 - 4 - 4 = 20, halved
+    assert count(pictures("mnist-cnn", 28, 1, 10)) == convolutions + linear == 54_986
+    assert count(pictures("mlp", 28, 1, 10, widths=(128,))) == 784 * 128 + 128 + 128 * 10 + 10 == 101_770
+
+
+def test_parameters_of_the_ultrasound_model_counted_by_hand() -> None:
+    convolutions = (25 * 3 * 8 + 8) + (25 * 8 * 16 + 16)
+    assert count(pictures("lus-cnn", 100, 3, 2)) == convolutions + (16 * 22 * 22 * 2 + 2) == 19_314
+
+
+def test_parameters_of_the_mobilenets_are_the_published_ones() -> None:
+    """Those of Keras' applications: trainable parameters with alpha 0.25 and its 1,000 classes, and with alpha 0.35
+    without a head. GroupNorm has as many as BatchNorm.
+    """
+    assert count(pictures("mobilenet-v1", 224, 3, 10)) == 470_072 - (256 * 1000 + 1000) + (256 * 10 + 10)
+    head = (1280 * 1024 + 1024) + (1024 * 2 + 2)
+    assert count(pictures("mobilenet-v2", 200, 3, 2)) == 396_128 + head
+
+
+@pytest.mark.parametrize("model", ["mnist-cnn", "lus-cnn", "mobilenet-v1", "mobilenet-v2", "mlp"])
+@pytest.mark.parametrize("seed", range(3))
+def test_untrained_models_take_all_classes_for_equally_likely(model: str, seed: int) -> None:
+    spec = pictures(model, 48, 3, 3)
+    built = models.build_model(spec, seed)
+    x = torch.rand(16, 3, 48, 48, generator=torch.Generator().manual_seed(seed))
+    loss, _ = models.loss_and_correct(spec, built(x), torch.arange(16) % 3)
+    assert loss.item() == pytest.approx(math.log(3), rel=0.02)
+    loss.backward()
+    assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in built.parameters())
+
+
+@pytest.mark.parametrize(("model", "least"), [("digits-cnn", 8), ("small-cnn", 8), ("mnist-cnn", 10), ("lus-cnn", 16),
+                                              ("mobilenet-v1", 8), ("mobilenet-v2", 8), ("mlp", 8)])
+def test_the_smallest_pictures_that_a_model_reads(model: str, least: int) -> None:
+    spec = pictures(model, least, 1, 2).changed(width=least + 3)
+    assert models.build_model(spec, 0)(torch.zeros(2, 1, least, least + 3)).shape == (2, 2)
+    if least > 8:
+        with pytest.raises(TaskError, match=f"reads pictures of {least} to 512 points a side"):
+            spec.changed(width=least - 1)
+
+
+def test_dropout_follows_from_the_seed_and_is_off_outside_training() -> None:
+    spec = pictures("mnist-cnn", 28, 1, 10)
+    x = torch.rand(4, 1, 28, 28)
+    first, again, other = (models.build_model(spec, seed) for seed in (1, 1, 2))
+    torch.manual_seed(5)
+    runs = [first(x), first(x)]
+    torch.manual_seed(6)
+    assert [torch.equal(run, again(x)) for run in runs] == [True, True]
+    assert not torch.equal(*runs)
+    assert torch.equal(first.eval()(x), again.eval()(x))
+    assert not torch.equal(first(x), other.eval()(x))
+
+
+def test_dropout_keeps_the_mean() -> None:
+    x = torch.ones(100_000)
+    found = Dropout(0.25)(x)
+    assert found.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert found.mean().item() == pytest.approx(1, abs=0.01)  # deviation 0.002
+
+
+@pytest.mark.parametrize(("classes", "goal", "shape"), [(("a", "b"), "classes", (4,)), (("a", "b", "c"), "classes",
+                                                        (4, 3)), ((), "number", (4,))])
+def test_a_table_has_one_output_for_two_classes_or_a_number(classes: tuple[str, ...], goal: str,
+                                                            shape: tuple[int, ...]) -> None:
+    columns = (Column(name="age", role="number"), Column(name="port", role="category", values=("C", "Q", "S")))
+    spec = table(classes=classes, goal=goal, columns=columns).changed(widths=(124, 64, 32))
+    last = (32 + 1) * (shape[1] if len(shape) > 1 else 1)
+    assert count(spec) == (6 * 124 + 124) + (124 * 64 + 64) + (64 * 32 + 32) + last
+    assert models.build_model(spec, 0)(torch.zeros(4, 6)).shape == shape
+    with pytest.raises(TaskError, match="columns are not fixed"):
+        models.build_model(spec.changed(columns=()), 0)
+
+
+def test_a_model_too_large_for_any_computer_is_refused() -> None:
+    # (786,432 + 1) × 4,096 + (4,096 + 1) × 4,096 + (4,096 + 1) × 2
+    with pytest.raises(TaskError, match="3,238,019,074 parameters; allowed: up to 1,000,000,000"):
+        count(pictures("mlp", 512, 3, 2, widths=(4096, 4096)))
+
+
+# -- GPT -------------------------------------------------------------------------------------------------
+
+
+def gpt(name: str, vocabulary: int = 256, **form: Any) -> TaskSpec:
+    """A task for text whose tokenizer has so many tokens."""
+    names = {f"t{i}": i for i in range(vocabulary)}
+    tokenizer = json.dumps({"model": {"type": "BPE", "vocab": names, "merges": []}})
+    return TEXT.changed(model=name, tokens="bpe", tokenizer=tokenizer, **form)
+
+
+def test_gpt2_has_the_published_parameters_with_their_names_and_shapes() -> None:
+    """Those of the published checkpoint of GPT-2 small: 148 tensors, 124,439,808 numbers, the head tied."""
+    shapes = models.weight_shapes(gpt("gpt2", 50257, block=1024))
+    assert sum(map(math.prod, shapes.values())) == 124_439_808
+    layer = {
+        "ln_1.weight": (768,), "ln_1.bias": (768,), "attn.c_attn.weight": (768, 2304), "attn.c_attn.bias": (2304,),
+        "attn.c_proj.weight": (768, 768), "attn.c_proj.bias": (768,), "ln_2.weight": (768,), "ln_2.bias": (768,),
+        "mlp.c_fc.weight": (768, 3072), "mlp.c_fc.bias": (3072,), "mlp.c_proj.weight": (3072, 768),
+        "mlp.c_proj.bias": (768,),
+    }
+    expected = {"wte.weight": (50257, 768), "wpe.weight": (1024, 768), "ln_f.weight": (768,), "ln_f.bias": (768,)}
+    expected |= {f"h.{i}.{name}": shape for i in range(12) for name, shape in layer.items()}
+    assert shapes == expected
+    assert len(shapes) == 148
+
+
+@pytest.mark.parametrize(("name", "layers", "width"), [("gpt-nano", 3, 48), ("gpt-micro", 4, 128),
+                                                       ("gpt-mini", 6, 192)])
+def test_parameters_of_the_small_gpts_counted_by_hand(name: str, layers: int, width: int) -> None:
+    attention = (width * 3 * width + 3 * width) + (width * width + width)
+    linear = (width * 4 * width + 4 * width) + (4 * width * width + width)
+    layer = attention + linear + 2 * 2 * width
+    assert count(TEXT.changed(model=name)) == (256 + 128) * width + layers * layer + 2 * width
+
+
+@pytest.mark.parametrize(("name", "vocabulary"), [("gpt-nano", 30), ("gpt-nano", 256), ("gpt-micro", 65),
+                                                  ("gpt-mini", 30)])
+def test_an_untrained_gpt_starts_at_the_logarithm_of_the_vocabulary(name: str, vocabulary: int) -> None:
+    spec = gpt(name, vocabulary)
+    x = torch.randint(vocabulary, (4, 129), generator=torch.Generator().manual_seed(0))
+    outputs = models.build_model(spec, 3)(x[:, :-1])
+    assert outputs.shape == (4, 128, vocabulary)
+    loss, _ = models.loss_and_correct(spec, outputs, x[:, 1:])
+    assert loss.item() == pytest.approx(math.log(vocabulary), rel=0.02)
+
+
+def test_a_gpt_does_not_look_ahead() -> None:
+    model = models.build_model(TEXT, 0)
+    x = torch.arange(20).reshape(1, -1)
+    changed = x.clone()
+    changed[0, 10:] += 100
+    before, after = model(x), model(changed)
+    assert torch.equal(before[0, :10], after[0, :10])
+    assert not torch.allclose(before[0, 10:], after[0, 10:])
+
+
+def test_a_gpt_computes_what_gpt2_computes() -> None:
+    """One layer and one head written out from the paper, in double precision."""
+    torch.manual_seed(1)
+    block = _Block(Size(1, 1, 8)).double()
+    for weight in block.parameters():
+        torch.nn.init.normal_(weight)
+    w = dict(block.named_parameters())
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+
+    def norm(x: torch.Tensor, name: str) -> torch.Tensor:
+        scaled = (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+        return scaled * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    def linear(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    query, key, value = linear(norm(x, "ln_1"), "attn.c_attn").chunk(3, dim=-1)
+    scores = query @ key.transpose(1, 2) / math.sqrt(8)
+    scores = scores.masked_fill(torch.ones(5, 5).triu(1).bool(), -math.inf)
+    middle = x + linear(scores.softmax(-1) @ value, "attn.c_proj")
+    wide = linear(norm(middle, "ln_2"), "mlp.c_fc")
+    wide = 0.5 * wide * (1 + torch.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))
+    assert torch.allclose(block(x), middle + linear(wide, "mlp.c_proj"), atol=1e-10)
+
+
+def test_a_gpt_needs_its_tokens_fixed() -> None:
+    for tokens in ("characters", "bpe"):
+        with pytest.raises(TaskError, match="tokens are not fixed"):
+            models.build_model(TEXT.changed(tokens=tokens), 0)
+    with pytest.raises(TaskError, match="tokenizer cannot be read"):
+        models.build_model(TEXT.changed(tokens="bpe", tokenizer="{}"), 0)

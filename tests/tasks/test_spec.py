@@ -92,7 +92,7 @@ def test_a_changed_value_is_checked_as_well() -> None:
 
 
 def test_a_model_for_digits_is_not_built_for_photographs() -> None:
-    with pytest.raises(TaskError, match="at most 64 × 64"):
+    with pytest.raises(TaskError, match="8 to 64 points a side"):
         DIGITS.changed(height=512, width=512)
 
 
