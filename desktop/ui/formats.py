@@ -22,6 +22,16 @@ def number(value: float | None, decimals: int = 0) -> str:
     return locale.toString(round(value)) if decimals == 0 else locale.toString(float(value), "f", decimals)
 
 
+def figure(value: float | None) -> str:
+    """A number of any size, to about three digits: "0.231", "0.00042", "12,346"."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    size = abs(value)
+    if size >= 1000:
+        return number(value)
+    return number(value, 3 if size >= 0.01 or size == 0 else min(9, 2 - math.floor(math.log10(size))))
+
+
 def rate(value: float | None) -> str:
     """A number with about three significant digits."""
     if value is None or not math.isfinite(value):
