@@ -27,9 +27,10 @@ def figure(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return DASH
     size = abs(value)
-    if size >= 1000:
-        return number(value)
-    return number(value, 3 if size >= 0.01 or size == 0 else min(9, 2 - math.floor(math.log10(size))))
+    if size == 0:
+        return number(value, 3)
+    digits = math.floor(math.log10(size))
+    return number(value, min(9, 3 - max(0, digits) if digits >= -2 else 2 - digits) if digits < 3 else 0)
 
 
 def rate(value: float | None) -> str:
