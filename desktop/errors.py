@@ -271,6 +271,14 @@ class TaskError(PeerloomError):
     """The task cannot be used: {why}."""
 
 
+class TaskFileError(PeerloomError):
+    """The task file {place} cannot be used: {why}. Nothing was changed."""
+
+
+class TaskSaveError(PeerloomError):
+    """The task could not be saved to {place}: {why}. Choose another folder."""
+
+
 # -- training and models ----------------------------------------------------------------------------
 
 

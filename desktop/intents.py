@@ -41,6 +41,33 @@ class ChooseTask(Intent, frozen=True):
     task: str
 
 
+class MakeTask(Intent, frozen=True):
+    """Make a task of one's own, beginning with the one chosen."""
+
+
+class SetDraft(Intent, frozen=True):
+    """Change one value of the task in the making; "kind" is that of its data."""
+
+    key: str
+    value: str
+
+
+class UseDraft(Intent, frozen=True):
+    """Take the task in the making."""
+
+
+class SaveTask(Intent, frozen=True):
+    """Write the task in the making to a file."""
+
+    path: str
+
+
+class OpenTask(Intent, frozen=True):
+    """Take the task of a file."""
+
+    path: str
+
+
 class AddData(Intent, frozen=True):
     """Use these files and folders as my data."""
 

@@ -32,6 +32,10 @@ class Folders(msgspec.Struct, frozen=True):
     def settings(self) -> Path:
         return self.config / "settings.json"
 
+    @property
+    def recent(self) -> Path:
+        return self.data / "recent.json"
+
     def make(self) -> Folders:
         """Creates what is not there yet; FolderError where that is not possible."""
         for folder in (self.config, self.data, self.cache, self.log, self.models):

@@ -11,7 +11,7 @@ from typing import dataclass_transform
 import msgspec
 
 STEPS = ("task", "data", "room", "train", "try")
-PAGES = ("first", *STEPS, "models", "network", "settings", "help")
+PAGES = ("first", *STEPS, "make", "models", "network", "settings", "help")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -178,6 +178,7 @@ class TaskCard(Frozen):
     title: str
     text: str  # one or two plain sentences
     data: str  # what data it wants, in words
+    kind: str = "images"  # "images" | "table" | "text"
     model: str = ""
     sample: bool = False  # sample data ships with the program
 
@@ -397,6 +398,24 @@ class SettingRow(Frozen):
     error: str = ""  # why the last value was refused
 
 
+class DraftGroup(Frozen):
+    """Values of a task that belong together."""
+
+    title: str
+    rows: tuple[SettingRow, ...] = ()
+
+
+class DraftView(Frozen):
+    """A task that the person makes. `parameters` and `samples_per_s` on this computer are None until they are known."""
+
+    kind: str = "images"  # of data
+    kinds: tuple[str, ...] = ()
+    groups: tuple[DraftGroup, ...] = ()
+    error: str = ""  # the first value that cannot be
+    parameters: int | None = None
+    samples_per_s: float | None = None
+
+
 class WindowState(Frozen):
     """All that the window shows."""
 
@@ -409,6 +428,8 @@ class WindowState(Frozen):
     ready: bool = False  # torch is there
     tasks: tuple[TaskCard, ...] = ()
     task: TaskCard | None = None
+    draft: DraftView | None = None
+    recent: tuple[str, ...] = ()  # paths of data used before, newest first
     values: TrainingValues = TrainingValues()
     data: DataView | None = None
     room: RoomView | None = None

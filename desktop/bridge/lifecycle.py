@@ -25,6 +25,12 @@ class ListModels(Command):
     folder: str
 
 
+class Measure(Command):
+    """Find out how large a task's model is, and how fast this computer trains it; answered by `Measured`."""
+
+    task: str
+
+
 class ReadSample(Command):
     """Use the task's sample data: part `share` of how many."""
 
@@ -94,6 +100,14 @@ class Models(Said):
     """Saved models, newest first."""
 
     rows: tuple[ModelRow, ...]
+
+
+class Measured(Said):
+    """Answer to `Measure`; None is not known: data decides it, or the model is too large to try."""
+
+    task: str
+    parameters: int | None
+    samples_per_s: float | None
 
 
 class DataRead(Said):

@@ -18,7 +18,7 @@ included, which can only believe whom it meets first), and updates that look rig
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from desktop.rounds.actions import Action, Send, SendSnapshot
 from desktop.rounds.fetch import WINDOW
@@ -59,6 +59,7 @@ from desktop.rounds.policy import RoomPolicy
 from desktop.rounds.room import NEVER, Room
 
 METRICS_KEPT = 16  # rounds
+ROSTER_MEMBERS = 32  # in a room of more, not every beat has a roster: to each a line for each grows with the square
 COMPARE_S = 2.0  # how often a leader says where it stands to those who are not with it
 SILENT_S = 5.0  # who sent nothing of an exchange for so long is named to the leader before those that are only slow
 SERVED_S = 4.0  # before a bucket of weights is sent to the same peer again, at first; less than `fetch.PATIENCE_S`
@@ -110,6 +111,7 @@ class RoundEngine:
         self._founder = founder
         self.machine = Machine(STANDING)
         self._last_beat = float("-inf")
+        self._beats = 0  # that I sent as the leader
         self._heard = 0.0  # when the leader was last heard, or began to be waited for
         self._alive = 0.0  # when anything happened last
         self._led_at = 0.0  # when a leader was really heard
@@ -419,7 +421,7 @@ class RoundEngine:
         round_ = 0 if isinstance(message, TakeOver) else message.round
         if view.leader != sender or room.me not in view.members or not plausible(*view.order, round_):
             return
-        if isinstance(message, Announce) and not message.values.sound:
+        if not isinstance(message, TakeOver) and not message.values.sound:
             room.note("bad", f"{room.name(sender)} announced values that nobody can train with.", sender)
             return
         rival = view.term == room.view.term and view.leader != room.view.leader
@@ -669,11 +671,18 @@ class RoundEngine:
         if sender == room.view.leader:
             self._heard = self._led_at = room.now
             self._absent.discard(sender)
-            self._leader_beat = message
-            self._learn_who_is_whole(message.roster)
-            self._learn_whether_aside(message.roster)
+            self._take_roster(message)
         if room.leading:
             self.leader.beat(sender, message)
+
+    def _take_roster(self, message: Beat) -> None:
+        """What the leader's beat tells me of all members; between two rosters the last one counts."""
+        if message.roster or self._leader_beat is None:
+            self._learn_who_is_whole(message.roster)
+            self._learn_whether_aside(message.roster)
+        else:
+            message = replace(message, roster=self._leader_beat.roster)
+        self._leader_beat = message
 
     def _beat(self) -> None:
         room, member = self.room, self.member
@@ -689,12 +698,16 @@ class RoundEngine:
             return
         self.leader.beat(room.me, mine)
         leader = self.leader
-        self._learn_who_is_whole(leader.roster(member.phase))
+        roster = leader.roster(member.phase)
+        self._learn_who_is_whole(roster)
+        self._beats += 1
+        if self._beats % (1 + len(roster) // ROSTER_MEMBERS):
+            roster = ()
         room.tell(
             room.view.members,
             Beat(
                 *room.view.order, room.round, leader.machine.state, 0, leader.awaited(),
-                leader.deadline_s, leader.left_s, leader.quorum, leader.roster(member.phase),
+                leader.deadline_s, leader.left_s, leader.quorum, roster,
             ),
         )
 

@@ -42,6 +42,8 @@ class Fetch:
         """Ask for what is missing; when nothing is, have the whole checked by its digest."""
         room = self._room
         sources = self.sources()
+        for bucket in [b for b in self._asked if room.versions[b] >= room.round]:
+            del self._asked[bucket]  # the room went back to a round whose weights I hold
         late = [
             b for b, (peer, since) in self._asked.items()
             if peer not in sources

@@ -296,7 +296,7 @@ class Leader:
         if over or self._missing:
             if over:
                 self.machine.fire("over")
-            pause = Pause(room.view, self._serial, room.round, room.digest, self._missing)
+            pause = Pause(room.view, self._serial, room.round, room.digest, self._missing, room.values)
             for peer in members:
                 room.send(peer, pause)
             return

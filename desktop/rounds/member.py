@@ -36,7 +36,7 @@ from desktop.rounds.messages import (
     Stamp,
     Standing,
 )
-from desktop.rounds.room import Room
+from desktop.rounds.room import NEVER, Room
 
 PHASES = Table(
     "idle",
@@ -57,6 +57,8 @@ PHASES = Table(
 )
 __doc__ = (__doc__ or "").replace("{diagram}", PHASES.diagram())
 
+Early = dict[tuple[type, int], tuple[Contribution | Result, object]]  # by kind and bucket
+
 
 class Member:
     """One member's machine. The leader has one too: it is a member like any other."""
@@ -71,7 +73,7 @@ class Member:
         self._training = 0  # the round whose local steps are running, 0 for none
         self._work: tuple[int, int] | None = None  # (round, samples) of finished local work
         self._digest = ""  # digest of weights plus results of the exchange in hand
-        self._early: dict[tuple[PeerId, type, int], tuple[Contribution | Result, object]] = {}
+        self._early: dict[PeerId, Early] = {}  # what came before its plan, by sender
 
     @property
     def phase(self) -> str:
@@ -88,7 +90,7 @@ class Member:
             room.note("info", f"From round {message.round} on: {changes}.", room.view.leader)
         room.begun = True
         self._last = message
-        if room.round >= message.round:
+        if room.round >= message.round and room.whole:
             # The leader missed a commit that I have: it must hear so before it plans anything.
             room.send(room.view.leader, Standing(room.view.term, room.round, room.digest, room.whole))
             return
@@ -116,10 +118,22 @@ class Member:
             room.round, room.digest = round_, digest
             self.out()
             self.behind()
+        elif round_ < room.round and not room.whole:
+            self._go_back(round_, digest)
         elif round_ == room.round and digest and digest != room.digest:
             if room.digest:
                 self._replaced()
             room.digest = digest
+
+    def _go_back(self, round_: int, digest: str) -> None:
+        """The later round that I heard of is lost, or never was: the room goes on from an earlier one."""
+        room = self._room
+        room.round, room.digest = round_, digest
+        room.versions = [version if version <= round_ else NEVER for version in room.versions]
+        self._work = None
+        self.out()
+        self.machine.fire("reopened")
+        self.behind()
 
     def _replaced(self) -> None:
         """The room went on from other weights of my last round than those that I hold."""
@@ -141,6 +155,7 @@ class Member:
     def paused(self, message: Pause) -> None:
         """No round now. Work that is done or under way is kept for when the room goes on."""
         self.catch_up(message.round, message.base_digest)
+        self._room.values = message.values
         if self.machine.fire("paused"):
             self._drop_exchange()
         if not self._room.whole:
@@ -181,8 +196,9 @@ class Member:
             room.do(Contribute(plan.stamp, bucket, peer, plan.precision))
         self._reduce()
         early, self._early = self._early, {}
-        for (sender, _, _), (message, payload) in early.items():
-            self.bulk(sender, message, payload)
+        for sender, theirs in early.items():
+            for message, payload in theirs.values():
+                self.bulk(sender, message, payload)
         self._complain_about_lost()
 
     def bulk(self, sender: PeerId, message: Contribution | Result, payload: object) -> None:
@@ -210,18 +226,37 @@ class Member:
             self._room.note("care", f"Dropped a message of {self._room.name(sender)}: {why}.", sender)
 
     def _keep_early(self, sender: PeerId, message: Contribution | Result, payload: object) -> None:
-        """The sender may have heard of the plan before me. Bounded: one payload per peer, kind and bucket."""
-        room, key = self._room, (sender, type(message), message.bucket)
-        soon = message.stamp.round <= room.round + 2  # a commit and a plan may be on their way to me
-        older = key in self._early and self._early[key][0].stamp > message.stamp
-        if soon and not older and 0 <= message.bucket < room.buckets:
-            self._early[key] = (message, payload)
+        """The sender may have heard of the plan before me.
+
+        Bounded: of each sender what belongs to its newest attempt, and of all no more than a round is made of; who
+        sends more than the others is the first whose numbers are dropped.
+        """
+        room = self._room
+        if message.stamp.round > room.round + 2 or not 0 <= message.bucket < room.buckets:
+            return  # a commit and a plan may be on their way to me, no more
+        theirs = self._early.setdefault(sender, {})
+        newest = max((kept.stamp for kept, _ in theirs.values()), default=message.stamp)
+        if message.stamp < newest:
+            return
+        if message.stamp > newest:
+            theirs.clear()
+        theirs[type(message), message.bucket] = (message, payload)
+        if self.early > 2 * (room.buckets + len(room.connected) + 1):
+            max(self._early.values(), key=len).popitem()
+
+    @property
+    def early(self) -> int:
+        """How many payloads I hold that came before their plan."""
+        return sum(map(len, self._early.values()))
 
     def _reduce(self) -> None:
         assert self.exchange is not None
+        reducible = self.exchange.reducible()
+        if not reducible:
+            return
         shares = tuple((share.peer, share.weight) for share in self.exchange.plan.shares)
         others = tuple(peer for peer in self._room.view.members if peer != self._room.me)
-        for bucket in self.exchange.reducible():
+        for bucket in reducible:
             self._room.do(Reduce(self.exchange.stamp, bucket, shares, others, self.precision))
 
     def reduced(self, stamp: Stamp, bucket: int) -> None:
@@ -350,7 +385,9 @@ class Member:
     def _drop_exchange(self) -> None:
         self.exchange = None
         self._digest = ""
-        self._early = {key: it for key, it in self._early.items() if it[0].stamp.round > self._room.round}
+        for sender, theirs in list(self._early.items()):
+            if all(message.stamp.round <= self._room.round for message, _ in theirs.values()):
+                del self._early[sender]
 
     def _stamp(self, round_: int) -> Stamp:
         return Stamp(round_, *self._room.view.order)

@@ -189,6 +189,7 @@ class Pause(RoundMessage):
     round: int
     base_digest: str
     missing: int
+    values: Values  # of the room: a newcomer that finds all rounds done must know how many there were
 
 
 @dataclass(frozen=True, slots=True)

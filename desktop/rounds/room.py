@@ -57,8 +57,9 @@ class Room:
 
     def enter(self, view: View) -> None:
         """This is the view from now on. Who is not in it any more is named, unless its link is lost: that is known."""
+        stay = set(view.members)
         for peer in self.view.members:
-            if peer in self.connected and peer not in view.members:
+            if peer not in stay and peer in self.connected:
                 self.note("info", f"{self.name(peer)} takes part no more.", peer)
         self.view = view
         self.newest_term = max(self.newest_term, view.term)

@@ -17,13 +17,23 @@ from PySide6.QtGui import QDesktopServices
 from desktop import intents as want
 from desktop.bridge import lifecycle as life
 from desktop.bridge.adapter import OWN_GOODBYE, PeerPort
-from desktop.errors import BusyError, NotNearbyError, OptionError, PeerloomError, RoomFirstError, SetupFirstError
+from desktop.errors import (
+    BusyError,
+    NotNearbyError,
+    OptionError,
+    PeerloomError,
+    RoomFirstError,
+    SetupFirstError,
+    TaskFileError,
+)
 from desktop.options import Options
 from desktop.paths import Folders
 from desktop.rooms.code import split_code
 from desktop.rooms.invite import Invite
 from desktop.rooms.names import person_name
+from desktop.session.draft import Draft, load_task, save_task
 from desktop.session.paths import Preflight, path_rows
+from desktop.session.recent import Recent
 from desktop.session.record import Record
 from desktop.session.report import Report
 from desktop.session.room import RoomKeeper
@@ -32,8 +42,20 @@ from desktop.session.setup import Setup
 from desktop.session.trainer_thread import TrainerThread
 from desktop.session.windows import Windows
 from desktop.settings import Settings, cores
-from desktop.state import Edit, ModelRow, NearbyRoom, Notice, PathRow, Policy, SessionState, SettingRow, WindowState
+from desktop.state import (
+    DraftView,
+    Edit,
+    ModelRow,
+    NearbyRoom,
+    Notice,
+    PathRow,
+    Policy,
+    SessionState,
+    SettingRow,
+    WindowState,
+)
 from desktop.tasks.builtin import TASKS, card
+from desktop.tasks.spec import TaskSpec
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +103,9 @@ class Controller(QObject):
         self._paths: tuple[PathRow, ...] = ()
         self._models: tuple[ModelRow, ...] = ()
         self._notices: list[Notice] = []
+        self._draft: Draft | None = None
+        self._measured: life.Measured | None = None
+        self.recent = Recent(folders.recent)
         self._names: dict[str, str] = {}
         self._refused_settings: dict[str, str] = {}
         self._wants_start = self._wants_leave = False
@@ -91,6 +116,7 @@ class Controller(QObject):
         self._answers: dict[type[life.Said], Callable[[Any], None]] = {
             life.TorchReady: self._torch_ready,
             life.Models: self._have_models,
+            life.Measured: self._task_measured,
             life.DataRead: self._data_read,
             life.Begun: self.record.begin,
             life.Progress: self._progressed,
@@ -118,6 +144,11 @@ class Controller(QObject):
             want.BeginJoin: lambda _: self._begin("join", "room"),
             want.TrainAlone: lambda _: self._begin("alone", "task"),
             want.ChooseTask: lambda i: self._choose_task(i.task),
+            want.MakeTask: lambda _: self._make_task(),
+            want.SetDraft: lambda i: self._set_draft(i.key, i.value),
+            want.UseDraft: lambda _: self._use_draft(),
+            want.SaveTask: lambda i: self._save_task(i.path),
+            want.OpenTask: lambda i: self._open_task(i.path),
             want.AddData: lambda i: self._read_data(i.paths),
             want.EditData: lambda i: self._edit_data(i.edits),
             want.UndoData: lambda _: self._undo_data(),
@@ -224,6 +255,56 @@ class Controller(QObject):
         self.setup.choose(task)
         self._page = "data"
 
+    def _make_task(self) -> None:
+        self._refuse_while_busy()
+        self._change_draft(Draft.begin(spec=self.setup.spec))
+        self._page = "make"
+
+    def _change_draft(self, draft: Draft) -> None:
+        self._draft = draft
+        self._trainer.do(life.Measure(task=draft.spec.to_json()))
+
+    def _set_draft(self, key: str, value: str) -> None:
+        if self._draft is not None:
+            self._draft.set(key, value)
+            self._change_draft(self._draft)
+
+    def _task_measured(self, said: life.Measured) -> None:
+        self._measured = said
+
+    def _use_draft(self) -> None:
+        self._refuse_while_busy()
+        if self._draft is not None and not self._draft.error:
+            self._take_task(self._draft.spec)
+
+    def _take_task(self, spec: TaskSpec) -> None:
+        if not self._mode:
+            self._begin("alone", "data")
+        self.setup.take(spec)
+        self.setup.start_members = spec.min_members
+        self._page = "data"
+
+    def _save_task(self, path: str) -> None:
+        if self._draft is not None:
+            kept = save_task(self._draft.spec, Path(path))
+            self._notice("info", f"The task was saved as {kept.name}.")
+
+    def _open_task(self, path: str) -> None:
+        self._refuse_while_busy()
+        if self.room.inside:
+            raise TaskFileError(place=Path(path).name, why="the host of the room decides what it trains")
+        spec = load_task(Path(path))
+        self._change_draft(Draft.begin(spec=spec))
+        self._take_task(spec)
+
+    def _draft_view(self) -> DraftView | None:
+        if self._draft is None:
+            return None
+        found = self._measured
+        if found is None or found.task != self._draft.spec.to_json():
+            return self._draft.view()
+        return self._draft.view(found.parameters, found.samples_per_s)
+
     def _read_sample(self) -> None:
         self._refuse_while_busy()
         self.setup.read_sample()
@@ -250,6 +331,8 @@ class Controller(QObject):
 
     def _data_read(self, said: life.DataRead) -> None:
         self.setup.data_read(said)
+        if said.view.usable and said.view.source != "sample" and len(self.setup.source) == 1:
+            self.recent.add(self.setup.source[0])
         for finding in said.view.findings:
             self.record.fault(finding.severity, f"{finding.title}: {', '.join(finding.files[:5]) or finding.text}")
         if said.view.error:
@@ -626,7 +709,8 @@ class Controller(QObject):
             page=self._page, mode=self._mode, done=self._done(), name=self._settings.name,
             device=f"{self.room.backend.upper()} · {self._settings.cpu_share} of {cores()} cores",
             addresses=self.addresses, ready=bool(self._backends), tasks=CARDS,
-            task=card(spec) if spec else None, values=self.setup.values, data=self.setup.data, room=self.room.view,
+            task=card(spec) if spec else None, draft=self._draft_view(), recent=self.recent.paths,
+            values=self.setup.values, data=self.setup.data, room=self.room.view,
             nearby=self._nearby, preflight=self.preflight.view, paths=self._paths,
             can_start=not why, why_not_start=why, session=self.session(),
             curves=self.record.curves(), try_=self.record.try_view(), models=self._models, settings=rows,

@@ -35,6 +35,11 @@ class Setup:
         self._own_schema = False  # whether my data decides what the task leaves open
 
     @property
+    def source(self) -> tuple[str, ...]:
+        """The files and folders that my data comes from; () for sample data and for none."""
+        return self._source
+
+    @property
     def usable(self) -> bool:
         """Whether the data can be trained on."""
         return self.data is not None and self.data.usable
@@ -43,15 +48,17 @@ class Setup:
 
     def choose(self, task: str) -> None:
         """Take a built-in task, with the values that the options give."""
+        self.take(TASKS[task].changed(seed=self._settings.seed))
+
+    def take(self, task: TaskSpec) -> None:
+        """Take any task, with the values that the options give."""
         options = self._options
         given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
-        spec = TASKS[task].changed(
-            seed=self._settings.seed, **{key: value for key, value in given.items() if value is not None}
-        )
+        spec = task.changed(**{key: value for key, value in given.items() if value is not None})
         keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
-        self._take(spec, TrainingValues(rounds=spec.rounds, local_steps=spec.local_steps, batch=spec.batch, lr=spec.lr,
-                                        **more))
+        values = {key: getattr(spec, key) for key in ("rounds", "local_steps", "local_epochs", "batch", "lr")}
+        self._take(spec, TrainingValues(**values | more))
 
     def take_room(self, task: str, policy: str) -> bool:
         """Take what a room's host has decided (JSON); whether data must be read (again) for it.
@@ -158,7 +165,8 @@ class Setup:
         """The task with the values chosen."""
         assert self.spec is not None
         v = self.values
-        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, rounds=v.rounds).to_json()
+        return self.spec.changed(batch=v.batch, lr=v.lr, local_steps=v.local_steps, local_epochs=v.local_epochs,
+                                 rounds=v.rounds).to_json()
 
     @property
     def chosen(self) -> Values:

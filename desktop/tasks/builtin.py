@@ -33,5 +33,5 @@ def card(spec: TaskSpec) -> TaskCard:
         data = f"{data}: {named}"
     if spec.sample:
         data = f"Sample pictures come with Peerloom. Or your own: {data[0].lower()}{data[1:]}"
-    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=data, model=MODELS[spec.model],
+    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=data, kind=spec.kind, model=MODELS[spec.model],
                     sample=bool(spec.sample))

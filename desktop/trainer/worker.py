@@ -25,6 +25,8 @@ from desktop.bridge.lifecycle import (
     ForgetData,
     Leave,
     ListModels,
+    Measure,
+    Measured,
     Models,
     Noted,
     Prediction,
@@ -87,6 +89,7 @@ class TrainerWorker(QObject):
         handlers: dict[type[Command], Callable[[Any], None]] = {
             WarmUp: self._warm_up,
             ListModels: self._list_models,
+            Measure: self._measure,
             ReadSample: self._read_sample,
             ReadData: self._read_data,
             ForgetData: self._forget,
@@ -193,6 +196,12 @@ class TrainerWorker(QObject):
 
     def _list_models(self, command: ListModels) -> None:
         self.said.emit(Models(rows=store.list_models(Path(command.folder))))
+
+    def _measure(self, command: Measure) -> None:
+        from desktop.trainer.measure import measure
+
+        parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
 
     def _read_sample(self, command: ReadSample) -> None:
         spec = TaskSpec.from_json(command.task)

@@ -9,11 +9,14 @@ from PySide6.QtCore import QMimeData, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from desktop.intents import AddData, Intent, Join, TryImage
+from desktop.intents import AddData, Intent, Join, OpenTask, TryImage
 from desktop.ui.formats import counted
 from desktop.ui.theme import theme
 from desktop.ui.widgets import IconLabel, column, label
 
+DATA_FILES = (".csv", ".tsv", ".tab", ".xlsx", ".xls", ".ods", ".txt", ".md", ".text", ".gz", ".idx3-ubyte",
+              ".idx1-ubyte")
+TASK_FILE = ".peerloom-task"
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -50,6 +53,8 @@ class DropOverlay(QWidget):
             return Meaning(self.tr("Join the room"), self.tr("Drop the link to join the room it leads to."), Join(link))
         if not paths:
             return None
+        if len(paths) == 1 and paths[0].lower().endswith(TASK_FILE):
+            return Meaning(self.tr("Take this task"), self.tr("Then bring the data that it wants."), OpenTask(paths[0]))
         if page == "try":
             return self._picture_to_try(paths)
         return self._data(paths)
@@ -84,14 +89,17 @@ class DropOverlay(QWidget):
     def _data(self, paths: tuple[str, ...]) -> Meaning:
         folders = sum(Path(path).is_dir() for path in paths)
         pictures = sum(_is_picture(path) for path in paths)
-        if folders + pictures < len(paths):
+        files = sum(path.lower().endswith(DATA_FILES) for path in paths)
+        if folders + pictures + files < len(paths):
             return Meaning(self.tr("Not something to learn from"),
-                           self.tr("Drop folders of pictures, one for each class."))
+                           self.tr("Drop folders of pictures, one for each class, a table, or text."))
         parts = []
         if folders:
             parts.append(counted(folders, self.tr("1 folder"), self.tr("{n} folders")))
         if pictures:
             parts.append(counted(pictures, self.tr("1 picture"), self.tr("{n} pictures")))
+        if files:
+            parts.append(counted(files, self.tr("1 file"), self.tr("{n} files")))
         return Meaning(self.tr("Use as your data"),
                        self.tr("{what}. Nothing is copied, and nothing leaves this computer.").format(
                            what=", ".join(parts)), AddData(paths))

@@ -25,6 +25,7 @@ from desktop.ui.drop import DropOverlay, Meaning
 from desktop.ui.first_page import FirstPage
 from desktop.ui.help_page import HelpPage
 from desktop.ui.icons import app_icon
+from desktop.ui.make_page import MakePage
 from desktop.ui.models_page import ModelsPage
 from desktop.ui.network_page import NetworkPage
 from desktop.ui.notices import NoticeBar
@@ -49,7 +50,7 @@ def _train_page() -> Page:
 
 _MAKERS: dict[str, Callable[[], Page]] = {
     "first": FirstPage, "task": TaskPage, "data": DataPage, "room": RoomPage, "train": _train_page, "try": TryPage,
-    "models": ModelsPage, "network": NetworkPage, "settings": SettingsPage, "help": HelpPage,
+    "make": MakePage, "models": ModelsPage, "network": NetworkPage, "settings": SettingsPage, "help": HelpPage,
 }  # fmt: skip
 
 

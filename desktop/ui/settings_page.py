@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -32,9 +34,9 @@ _ON = ("true", "1", "yes", "on")
 class SettingLine(QWidget):
     """One setting: its title and sentence on the left, its control on the right."""
 
-    def __init__(self, setting: SettingRow, page: SettingsPage) -> None:
+    def __init__(self, setting: SettingRow, change: Callable[[str, str], None]) -> None:
         super().__init__()
-        self._setting, self._page = setting, page
+        self._setting, self._change = setting, change
         self._showing = False
         self.title = label(setting.title, "strong", wrap=True)
         self.text = label(setting.text, "quiet", wrap=True)
@@ -52,6 +54,7 @@ class SettingLine(QWidget):
         self.setLayout(line)
         if isinstance(self.control, QLineEdit):
             self.control.setText(setting.value)
+            self.control.setCursorPosition(0)
         self.show_setting(setting)
 
     def show_setting(self, setting: SettingRow) -> None:
@@ -61,6 +64,7 @@ class SettingLine(QWidget):
         if isinstance(self.control, QLineEdit):
             if self.control.text() != setting.value and not setting.error:
                 self.control.setText(setting.value)
+                self.control.setCursorPosition(0)
         elif isinstance(self.control, ChoiceBox):
             self.control.setCurrentText(setting.value)
         elif isinstance(self.control, QPushButton):
@@ -96,7 +100,7 @@ class SettingLine(QWidget):
 
     def _send(self, value: str) -> None:
         if not self._showing and value != self._setting.value:
-            self._page.send(SetSetting(self._setting.key, value))
+            self._change(self._setting.key, value)
 
 
 class SettingsPage(Page):
@@ -141,7 +145,7 @@ class SettingsPage(Page):
         clear(self._list)
         self.lines, self._rules = {}, []
         for setting in settings:
-            line = SettingLine(setting, self)
+            line = SettingLine(setting, lambda key, value: self.send(SetSetting(key, value)))
             self.lines[setting.key] = line
             self._rules.append(rule())
             self._list.addWidget(self._rules[-1])

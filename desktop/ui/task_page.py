@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
-from desktop.intents import ChooseTask, GoTo
+from desktop.intents import ChooseTask, GoTo, MakeTask
 from desktop.state import TaskCard, WindowState
 from desktop.ui.theme import theme
 from desktop.ui.widgets import (
@@ -33,6 +33,7 @@ class TaskPage(Page):
         super().__init__()
         self._shown: tuple[object, ...] = ()
         self.head = TitleLine(self.tr("What shall it learn?"), self.tr("everyone in the room trains the same task"))
+        self.make = self.head.add(button(self.tr("Make your own…"), lambda: self.send(MakeTask())))
         self.go_on = self.head.add(button(self.tr("Continue"), lambda: self.send(GoTo("data")), "primary"))
         self.choose: dict[str, QPushButton] = {}
         self._grid = QGridLayout()
@@ -55,6 +56,7 @@ class TaskPage(Page):
         if shown == self._shown:
             return
         self._shown = shown
+        self.make.setVisible(not fixed)
         self.go_on.setEnabled(state.task is not None)
         self.go_on.setToolTip("" if state.task else self.tr("Choose a task first"))
         self.head.note.setText(self.tr("the host of the room chose it") if fixed

@@ -230,6 +230,11 @@ QScrollBar::handle {{ background: {t.rest}; border-radius: {px(8) // 2}px; min-h
 QScrollBar::handle:hover {{ background: {t.faint}; }}
 QScrollBar::add-line, QScrollBar::sub-line {{ width: 0; height: 0; }}
 QScrollBar::add-page, QScrollBar::sub-page {{ background: transparent; }}
+QMenu {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.line}; padding: {px(4)}px;
+    font-size: {px(13)}px; }}
+QMenu::item {{ padding: {px(6)}px {px(24)}px {px(6)}px {px(12)}px; border-radius: {px(4)}px; }}
+QMenu::item:selected {{ background: {t.hover}; }}
+QMenu::item:disabled {{ color: {t.faint}; }}
 QToolTip {{ background: {t.surface}; color: {t.text}; border: 1px solid {t.line}; padding: {px(4)}px; }}
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -182,7 +183,43 @@ def test_of_what_comes_early_one_per_peer_and_bucket_is_held() -> None:
         b.hear("a", Contribution(Stamp(40, 1, 2), 1), "of a round far ahead")
         b.hear("a", Contribution(TWO, 99), "of no bucket")
     b.hear("a", Contribution(TWO, 0), "an old one, delivered once more")
-    assert [payload for _, payload in b.engine.member._early.values()] == ["attempt 99"]
+    assert b.engine.member.early == 1
+    its = plan(first_stamp(2, 99), {"a": 0.5, "b": 0.5}, "ba")
+    assert Keep(its.stamp, 0, "a", "attempt 99") in b.hear("a", its)
+
+
+def test_of_what_comes_early_most_is_dropped_of_who_sends_most() -> None:
+    b = member_in_round("b", "abc", buckets=9)
+    b.hear("a", Contribution(THREE, 0), "of a")
+    for bucket in range(9):
+        for kind in (Contribution, Result):
+            b.hear("c", kind(THREE, bucket), "of c")
+        for number in range(9):
+            b.hear(f"guest {number}", Contribution(THREE, bucket), "of a guest")
+    assert b.engine.member.early <= 2 * (9 + 3)
+    did = b.hear("a", plan(THREE, {"a": 0.5, "b": 0.5}, "bbbbbbbbb"))
+    assert Keep(THREE, 0, "a", "of a") in did
+
+
+def test_a_later_round_that_nobody_holds_is_forgotten_when_the_leader_goes_on_from_an_earlier_one() -> None:
+    b = member_in_round("b", "abc")
+    b.hear("a", Pause(view("abc"), 9, 5, D1, 0, VALUES))
+    assert (b.engine.room.round, b.engine.member.phase) == (5, "syncing")
+    did = b.hear("a", Announce(view("abc"), 10, 1, D0, VALUES))
+    assert DigestBase(0) in did  # it holds that round: nothing is fetched, all is checked
+    b.engine.base_digested(0, D0, b.now)
+    assert Train(1, VALUES) in b.did()
+
+
+def test_who_finds_all_rounds_done_learns_how_many_there_were() -> None:
+    b = Bench("b")
+    b.connect("a")
+    b.hear("a", Hello(view("a"), 3))
+    b.hear("a", Pause(view("ab"), 2, 3, D1, 0, replace(VALUES, rounds=3)))
+    for bucket in range(2):
+        b.hear("a", SnapshotBucket(3, bucket), "weights")
+    b.engine.base_digested(3, D1, b.now)
+    assert Finished(3) in b.did()
 
 
 def test_a_message_that_comes_twice_changes_nothing() -> None:
@@ -220,7 +257,7 @@ def test_the_leader_counts_a_ready_and_an_applied_once() -> None:
     [
         Contribution(Stamp(0, 1, 2), 0), Contribution(Stamp(1, 1, 1), 0), Contribution(Stamp(1, 0, 2), 0),
         Result(Stamp(1, 1, 1), 1), Commit(Stamp(1, 1, 1), D1), Commit(Stamp(2, 1, 2), D1),
-        Announce(view("ab", 2), 1, 1, D0, VALUES), Pause(view("ab", 2), 1, 0, D0, 0),
+        Announce(view("ab", 2), 1, 1, D0, VALUES), Pause(view("ab", 2), 1, 0, D0, 0, VALUES),
         Ready(TWO, 5), Applied(TWO, D1), Complaint(TWO, "b", "?"), Standing(1, 4, D1, True), Join(0, D0, ()),
         SnapshotBucket(0, 0), SnapshotRequest((7, -1)), Beat(1, 1, 0, "x"), Metrics(7, 1.0, 1.0, 1),
     ],
@@ -313,7 +350,7 @@ def test_in_a_room_of_two_one_that_is_never_ready_is_waited_for_in_a_pause_that_
     a.trained(10)
     assert beats(a, "b", 59.0) == []
     did = beats(a, "b", 2.0)
-    assert said_to("b", did) == [Pause(view("ab"), 3, 0, D0, 1)]
+    assert said_to("b", did) == [Pause(view("ab"), 3, 0, D0, 1, VALUES)]
     assert (a.status.missing, a.status.waiting_on, a.status.phase) == (1, ("b",), "ready")
 
     did = a.hear("b", Ready(TWO, 30))  # it came after all
@@ -343,7 +380,7 @@ def test_nobody_is_late_while_nobody_is_ready() -> None:
     assert beats(a, "b", 300.0) == []
     a.trained(10)
     assert beats(a, "b", 290.0) == []  # as long again as the first one took
-    assert said_to("b", beats(a, "b", 12.0)) == [Pause(view("ab"), 3, 0, D0, 1)]
+    assert said_to("b", beats(a, "b", 12.0)) == [Pause(view("ab"), 3, 0, D0, 1, VALUES)]
 
 
 def test_one_that_is_ready_and_then_sends_nothing_is_planned_without_within_the_deadline() -> None:
@@ -404,7 +441,7 @@ def test_too_few_members_pause_and_go_on_by_themselves() -> None:
 
 def test_a_paused_member_says_how_many_are_missing_and_keeps_its_work() -> None:
     b, _ = member_in_exchange("b", "abc", "bc", least=3)
-    assert b.hear("a", Pause(view("ab", 4), 4, 0, D0, 1)) == [Note("info", "C takes part no more.", "c")]
+    assert b.hear("a", Pause(view("ab", 4), 4, 0, D0, 1, VALUES)) == [Note("info", "C takes part no more.", "c")]
     assert (b.status.missing, b.status.phase) == (1, "idle")
     assert b.hear("a", Announce(view("abc", 5), 5, 1, D0, VALUES)) == [Send("a", Ready(Stamp(1, 1, 5), 10))]
     assert b.status.missing == 0
@@ -996,7 +1033,7 @@ def test_nobody_takes_the_lead_while_the_leader_is_heard(sender: str, kind: type
     b = working()
     b.connect(sender)
     claimed = View(2**61, 1, (sender, "b", "a", "d"))
-    rest = {TakeOver: (), Pause: (1, 0, D0, 0), Announce: (1, 1, D0, VALUES)}[kind]
+    rest = {TakeOver: (), Pause: (1, 0, D0, 0, VALUES), Announce: (1, 1, D0, VALUES)}[kind]
     assert b.hear(sender, kind(claimed, *rest)) == [Send(sender, StaleView(view("abcd"), 0))]
     assert b.status.view == view("abcd")
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
-from tests.sim.rogues import ROGUES
+from tests.sim.rogues import ALL_ROGUES, ROGUES
 from tests.sim.simulator import InvariantBroken, Node, Simulator
 
 KINDS = ("kill", "crash", "freeze", "sleep", "cut", "part", "leave", "join", "slow", "uplink")
@@ -35,6 +35,8 @@ class Fault:
                 sim.kill(one)
             case "crash":
                 sim.crashes[one] = sim.messages.get(one, 0) + int(self.amount)
+            case "depose":
+                self._depose(sim, one)
             case "freeze":
                 sim.freeze(one)
             case "sleep":
@@ -52,6 +54,18 @@ class Fault:
             case "uplink" if node:
                 node.uplink_s = self.amount
 
+    @staticmethod
+    def _depose(sim: Simulator, one: str) -> None:
+        """The leader dies, once the room has come together, unless one that lies would lead then.
+
+        A lying leader is not defended, nor a newcomer that can only believe whom it meets first: see `engine`.
+        """
+        members = sim.nodes[one].engine.room.view.members
+        together = all(node.name in members for node in sim.living())
+        heir = next((sim.nodes[peer] for peer in members[1:] if sim.nodes[peer].alive), None)
+        if together and heir and heir.honest:
+            sim.kill(one)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -66,6 +80,7 @@ class Case:
     least: int = 1
     loss: float = 0.0
     clocks: bool = True
+    rogues_begin_s: float = 6.0
 
     def simpler(self) -> Iterator[Case]:
         """Cases that lack one thing that this one has."""
@@ -88,7 +103,8 @@ def play(case: Case) -> Simulator:
     """
     policy = RoomPolicy(Values(rounds=case.rounds), case.start, case.least, beat_s=1.0)
     sim = Simulator(
-        case.seed, case.members, policy, loss=case.loss, speeds=True, clocks=case.clocks, kinds=dict(case.rogues)
+        case.seed, case.members, policy, loss=case.loss, speeds=True, clocks=case.clocks, kinds=dict(case.rogues),
+        rogues_begin_s=case.rogues_begin_s,
     )
     for fault in case.faults:
         sim.after(fault.at, partial(fault.strike, sim))
@@ -111,10 +127,10 @@ def shortest(case: Case, broken: InvariantBroken) -> tuple[Case, InvariantBroken
     return case, broken
 
 
-def must_hold(case: Case) -> None:
+def must_hold(case: Case) -> Simulator:
     """Play it; when a promise is broken, say so with the shortest trace that shows it."""
     try:
-        play(case)
+        return play(case)
     except InvariantBroken as broken:
         simplest, why = shortest(case, broken)
         trace = "\n".join(why.trace[-LAST_LINES:])
@@ -175,3 +191,21 @@ def rogues(seed: int) -> Case:
         faults.append(Fault(rng.uniform(0.0, 15.0), kind, who, amount))
     kinds = tuple((name, rng.choice(ROGUES)) for name in bad)
     return Case(seed, members, tuple(faults), kinds, start=members - len(bad))
+
+
+def hostile(seed: int) -> Case:
+    """Members that do not keep to the rules from their first moment on, newcomers among them, and a host that dies."""
+    rng = random.Random(f"hostile {seed}")
+    members = rng.choice((4, 4, 5, 6, 7, 8, 10, 12, 16))
+    bad = rng.randint(1, (members - 2) // 2)  # fewer than half, even when the host is dead
+    late = rng.randint(0, bad)
+    at_once = members - late  # who is there from the start
+    names = [f"m{number}" for number in range(at_once)]
+    liars = [*names[members - bad :], *(f"n{number}" for number in range(late))]
+    faults = [Fault(rng.uniform(0.0, 15.0), "join", (name,)) for name in liars if name not in names]
+    if rng.random() < 0.6:
+        faults.append(Fault(rng.uniform(2.0, 15.0), "depose", ("m0",)))
+    if rng.random() < 0.5:
+        faults.append(Fault(rng.uniform(0.0, 15.0), rng.choice(("slow", "uplink", "sleep")), ("m1",), 3.0))
+    kinds = tuple((name, rng.choice(ALL_ROGUES)) for name in liars)
+    return Case(seed, at_once, tuple(faults), kinds, start=members - bad, rogues_begin_s=0.0)

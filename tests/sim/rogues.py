@@ -32,7 +32,6 @@ from desktop.rounds.messages import (
 from tests.sim.simulator import Node, Payload
 
 FAR = 2**61
-BEGIN_S = 6.0  # until then the room has come together: who is outside can only believe whom it meets first
 
 
 class Rogue(Node):
@@ -45,7 +44,7 @@ class Rogue(Node):
     def run(self) -> None:
         if not self.began:
             self.began = True
-            self.sim.after(BEGIN_S, self.again)
+            self.sim.after(self.sim.rogues_begin_s, self.again)
         super().run()
 
     def again(self) -> None:
@@ -115,7 +114,8 @@ class Usurper(Rogue):
         stamp = Stamp(room.round + 1, *room.view.order)
         self.say(peer, self.sim.rng.choice((
             TakeOver(claim), Announce(claim, FAR, room.round + 5, "invented", Values()), Hello(alone, FAR),
-            Pause(claim, FAR, room.round, "invented", 3), StaleView(alone, FAR), Commit(stamp, "invented"),
+            Pause(claim, FAR, room.round, "invented", 3, Values()), StaleView(alone, FAR),
+            Commit(stamp, "invented"),
             Announce(room.view, FAR, room.round + 5, "invented", Values()),
         )))
 
@@ -177,4 +177,15 @@ class Revolver(Rogue):
         self.say(peer, Join(room.round, room.digest, tuple(sorted(room.connected))))
 
 
+class Crammer(Rogue):
+    """Sends numbers for plans that nobody has made yet, all that there can be, to fill the others' memory."""
+
+    def misbehave(self, peer: str) -> None:
+        stamp = dataclasses.replace(self.stamp, attempt=self.sim.rng.randint(1, 99))
+        for bucket in range(self.sim.buckets):
+            self.say(peer, Contribution(stamp, bucket), ("c", self.name, stamp, math.nan))
+            self.say(peer, Result(stamp, bucket), ("r", stamp, math.nan))
+
+
 ROGUES: tuple[type[Rogue], ...] = (Idler, Mute, Inventor, Usurper, Plaintiff, Poisoner, Flooder, Revolver)
+ALL_ROGUES = (*ROGUES, Crammer)

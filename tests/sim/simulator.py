@@ -19,18 +19,23 @@ from desktop.rounds.messages import (
     Beat,
     Commit,
     Contribution,
+    Join,
     Metrics,
     Plan,
     Result,
     RoundMessage,
     SnapshotBucket,
+    SnapshotRequest,
     Stamp,
     View,
 )
 from desktop.rounds.policy import RoomPolicy
+from desktop.rounds.room import NEVER
 
 Payload = tuple[object, ...]
 LANES = 3  # for bulk: what goes over one may overtake what goes over another
+LOOK_S = 0.05  # virtual, between two looks whether a run is over
+LOST_S = 100.0  # for so long nobody holds whole weights, before a run may end with that
 SLACK_S = 3.0  # between the moment at which somebody should act and the tick at which it does, with what is in between
 
 
@@ -129,7 +134,7 @@ class Node:
                 n.plan, n.kept, n.results = plan, {}, {}
             case act.Contribute(stamp, bucket, to, _):
                 if n.plan and n.plan.stamp == stamp:
-                    self.say(to, Contribution(stamp, bucket), ("c", self.name, stamp, n.update))
+                    self.say(to, Contribution(stamp, bucket), ("c", self.name, stamp, self.update(bucket)))
             case act.Keep(stamp, bucket, peer, payload):
                 self.keep(stamp, bucket, peer, payload)
             case act.Reduce(stamp, bucket, shares, to, _):
@@ -176,7 +181,7 @@ class Node:
             self.engine.unusable(stamp, peer, "it is not finite", self.now)
 
     def reduce(self, stamp: Stamp, bucket: int, shares: tuple[tuple[str, float], ...], to: tuple[str, ...]) -> None:
-        mine = {**self.numbers.kept.pop(bucket, {}), self.name: self.numbers.update}
+        mine = {**self.numbers.kept.pop(bucket, {}), self.name: self.update(bucket)}
         if any(peer not in mine for peer, _ in shares):
             return  # one of them could not be used: the leader was told and plans anew
         if abs(sum(weight for _, weight in shares) - 1.0) > 1e-9:
@@ -198,6 +203,10 @@ class Node:
             self.engine.not_applied(missing, self.now)
         self.sim.committed(self, round_)
 
+    def update(self, bucket: int) -> float:
+        """What the local steps added to this bucket."""
+        return self.numbers.update
+
     def trained(self, round_: int) -> None:
         """The local steps of a round end: the update is a number that nobody else has."""
         if self.training == round_:
@@ -212,12 +221,14 @@ class Simulator:
     def __init__(
         self, seed: int, members: int, policy: RoomPolicy, *,
         buckets: int = 5, repeat: float = 0.02, loss: float = 0.0, speeds: bool = False, clocks: bool = False,
-        kinds: dict[str, type[Node]] | None = None,
+        kinds: dict[str, type[Node]] | None = None, rogues_begin_s: float = 6.0,
     ) -> None:
         self.rng = random.Random(seed)
         self.policy, self.buckets, self.repeat, self.loss = policy, buckets, repeat, loss
         self.clocks, self.kinds = clocks, kinds or {}
+        self.rogues_begin_s = rogues_begin_s  # by default the room has come together until then
         self.now = 0.0
+        self.events = 0
         self._order = itertools.count()
         self._queue: list[tuple[float, int, Callable[[], object]]] = []
         self._arrival: dict[tuple[str, str, int], float] = {}
@@ -232,6 +243,9 @@ class Simulator:
         self._applied: dict[Stamp, set[str]] = {}  # who said so, and it came to the leader
         self._heard: dict[tuple[str, str], float] = {}  # (from, to): when a beat came last
         self._planned: dict[Stamp, tuple[float, Plan, float]] = {}
+        self._asked: dict[str, float] = {}  # when a member last asked for weights, or to be let in
+        self._held: dict[int, set[str]] = {}  # by round: who ever held its weights whole
+        self._lost_at = math.inf  # since when nobody holds whole weights
         self.trace: list[str] = []
         for number in range(members):
             self.add(f"m{number}", founder=number == 0, speed=self.rng.choice((1, 1, 3)) if speeds else 1.0)
@@ -362,9 +376,11 @@ class Simulator:
         self.messages[sender] = self.messages.get(sender, 0) + 1
         if self.messages[sender] == self.crashes.get(sender):
             self.kill(sender)
+        if isinstance(message, (Join, SnapshotRequest)):
+            self._asked[sender] = self.now
         pair = frozenset((sender, to))
         if isinstance(message, (Plan, Commit)) and self.nodes[sender].honest:
-            self._announced(sender, message)
+            self.announced(sender, message)
         if pair not in self.linked:
             return
         bulk = isinstance(message, BULK)
@@ -395,7 +411,7 @@ class Simulator:
 
     # -- what must always hold --
 
-    def _announced(self, sender: str, message: Plan | Commit) -> None:
+    def announced(self, sender: str, message: Plan | Commit) -> None:
         """A commit needs the digests of all contributors that can still speak, or a deadline that has passed."""
         if isinstance(message, Plan):
             deadline_s = self.nodes[sender].engine.leader.deadline_s  # by the commit it is that of the next round
@@ -405,12 +421,12 @@ class Simulator:
         if planned is None:
             raise InvariantBroken(f"1: {sender} commits {message.stamp}, which was never planned")
         since, plan, deadline_s = planned
-        leader = self.nodes[sender].engine.leader
+        present = self.nodes[sender].engine.leader.present_members()
         for share in plan.shares:
             node = self.nodes[share.peer]
             can_speak = node.alive and not node.left and frozenset((sender, share.peer)) in self.linked
             said = share.peer == sender or share.peer in self._applied.get(message.stamp, set())
-            gone = share.peer not in leader.present_members()
+            gone = share.peer not in present
             late = self.now - since >= 0.97 * deadline_s
             if can_speak and not said and not gone and not late:
                 raise InvariantBroken(f"1: {sender} commits {message.stamp} without the digest of {share.peer}")
@@ -438,8 +454,12 @@ class Simulator:
         room, phase, n = node.engine.room, node.engine.member.phase, node.numbers
         if not all(map(math.isfinite, n.base)):
             raise InvariantBroken(f"3: {node.name} holds numbers that are not finite")
-        if phase in ("training", "ready", "done") and room.whole and n.digest(n.base) != room.digest:
-            raise InvariantBroken(f"1: {node.name} is {phase} with other weights than the room's of round {room.round}")
+        if phase in ("training", "ready", "done") and room.whole:
+            if n.digest(n.base) != room.digest:
+                raise InvariantBroken(
+                    f"1: {node.name} is {phase} with other weights than the room's of round {room.round}"
+                )
+            self._held.setdefault(room.round, set()).add(node.name)
 
     def _check_lead(self, node: Node) -> None:
         """Nobody leads before those who were there longer, and of each view there is one leader."""
@@ -483,19 +503,28 @@ class Simulator:
                                   f"{engine.leader.overdue_s:.1f} s over the deadline")
 
     def _check_memory(self, node: Node) -> None:
-        """Invariant 6: what a member holds is a multiple of the model, whatever the number of members."""
+        """Invariant 6: what a member holds is a multiple of the model, whatever the number of members.
+
+        The buckets that it reduces, from all; all results; and as much again that came before its plan.
+        """
         n = node.numbers
-        held = sum(map(len, n.kept.values())) + len(n.results)
-        most = 2 * self.buckets + len(self.nodes)  # the buckets that it reduces, from all; and all results
-        if held > most:
-            raise InvariantBroken(f"6: {node.name} holds {held} buckets, more than {most}")
+        kept = sum(map(len, n.kept.values())) + len(n.results)
+        early = node.engine.member.early
+        if max(kept, early) > 2 * (self.buckets + len(self.nodes)):
+            raise InvariantBroken(f"6: {node.name} holds {kept} buckets, and {early} that came before their plan")
 
     # -- running --
 
     def run(self, until: float, done: Callable[[], bool]) -> None:
         """Go on until `done`; invariant 4: that is before `until` (virtual seconds)."""
-        while self._queue and not done():
+        look_at = 0.0
+        while self._queue:
+            if self.now >= look_at:  # not after every event: it asks all members
+                if done():
+                    return
+                look_at = self.now + LOOK_S
             self.now, _, what = heapq.heappop(self._queue)
+            self.events += 1
             if self.now > until:
                 states = {n.name: (n.engine.member.phase, n.engine.leader.machine.state, n.engine.room.round,
                                    n.engine.room.view) for n in self.living()}
@@ -514,13 +543,41 @@ class Simulator:
         return all(node.finished for node in self.living())
 
     def agreed(self) -> bool:
-        """Everyone who lives has all rounds, and holds the same weights; or nobody has whole weights any more."""
-        return self.lost_weights() or (self.all_finished() and len(self._kinds()) <= 1)
+        """Everyone who lives has all rounds, and holds the same weights; or the weights are lost, see there."""
+        return len(self._kinds()) <= 1 if self.all_finished() else self.lost_weights()
 
     def lost_weights(self) -> bool:
-        """All who held the room's weights are gone; those who were still fetching them wait for one to come back."""
+        """All who held the room's weights are gone, and those who were still fetching them wait for one to come back.
+
+        That may not hide a hang: nobody who is here may have anything to go on from, and all must say so and ask.
+        """
         living = self.living()
-        return bool(living) and not any(node.engine.room.whole for node in living)
+        if not living or any(node.engine.room.whole for node in living):
+            self._lost_at = math.inf
+            return False
+        self._lost_at = min(self._lost_at, self.now)
+        if self.now - self._lost_at < LOST_S:
+            return False
+        self._must_be_lost(living)
+        return True
+
+    def _must_be_lost(self, living: list[Node]) -> None:
+        newest = max(self._held)
+        if keepers := {node.name for node in living} & self._held[newest]:
+            raise InvariantBroken(f"4: {keepers} had round {newest}, and nobody goes on from it")
+        reach = {bucket for node in living for bucket, version in enumerate(node.engine.room.versions)
+                 if version >= newest}
+        if len(reach) == self.buckets:
+            raise InvariantBroken(f"4: together they hold round {newest}, and nobody goes on from it")
+        for node in living:
+            versions = set(node.engine.room.versions)
+            if len(versions) == 1 and versions != {NEVER}:
+                raise InvariantBroken(f"4: {node.name} holds round {versions}, and nobody goes on from it")
+            if node.engine.member.phase != "syncing" and node.engine.room.inside:
+                raise InvariantBroken(f"4: {node.name} is {node.engine.member.phase} and does not say what it lacks")
+            company = any(node.name in pair for pair in self.linked if all(self.nodes[one].alive for one in pair))
+            if company and self._asked.get(node.name, -math.inf) < self._lost_at:
+                raise InvariantBroken(f"4: {node.name} lacks weights and asks nobody")
 
     def _kinds(self) -> set[tuple[int, tuple[float, ...]]]:
         return {(node.engine.room.round, tuple(node.numbers.base)) for node in self.living()}

@@ -6,8 +6,8 @@ import pytest
 
 from desktop.rounds.exchange import Exchange
 from tests.sim import costs
-from tests.sim.faults import Case, Fault, must_hold, play, rogues, trouble
-from tests.sim.rogues import ROGUES, Rogue
+from tests.sim.faults import Case, Fault, hostile, must_hold, play, rogues, trouble
+from tests.sim.rogues import ALL_ROGUES, Rogue
 from tests.sim.simulator import InvariantBroken
 
 FAILING = 1  # a seed with faults of its own that fails when contributions are counted twice
@@ -22,6 +22,22 @@ def test_whatever_goes_wrong_the_promises_hold(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_whatever_a_few_members_do_the_promises_hold_for_the_rest(seed: int) -> None:
     must_hold(rogues(seed))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_members_that_are_hostile_from_the_start_cost_the_rest_no_promise(seed: int) -> None:
+    must_hold(hostile(seed))
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        49,  # who followed a liar first took its word for how many rounds there are, and never was done
+        65,  # and waited for the weights of a round that the liar had invented
+    ],
+)
+def test_hostile_members_that_broke_a_promise_once(seed: int) -> None:
+    must_hold(hostile(seed))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +72,7 @@ def test_rogues_that_broke_a_promise_once(seed: int) -> None:
     must_hold(rogues(seed))
 
 
-@pytest.mark.parametrize("kind", ROGUES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ALL_ROGUES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("members", [3, 5])
 def test_one_that_does_not_keep_to_the_rules_costs_the_others_no_more_than_deadlines(
     kind: type[Rogue], members: int
@@ -91,6 +107,8 @@ def test_a_failing_case_is_told_by_its_fewest_faults(monkeypatch: pytest.MonkeyP
     with pytest.raises(InvariantBroken) as told:
         must_hold(trouble(FAILING))
     assert "counted twice" in str(told.value)
+    assert f"seed {FAILING}, simplest case:" in str(told.value)
+    assert "m2: view (1, 10)" in str(told.value)  # the trace
     assert "faults=()" in str(told.value)  # it needs none: the network repeats things
 
 
@@ -116,3 +134,10 @@ def test_many_seeds_of_trouble(block: int) -> None:
 def test_many_seeds_of_rogues(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         must_hold(rogues(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(8))
+def test_many_seeds_of_hostile_members(block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        must_hold(hostile(seed))

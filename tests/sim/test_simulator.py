@@ -16,7 +16,7 @@ from desktop.rounds.member import Member
 from desktop.rounds.messages import Commit, View
 from desktop.rounds.room import Room
 from tests.sim.faults import play, trouble
-from tests.sim.simulator import InvariantBroken, Node, Simulator
+from tests.sim.simulator import LOST_S, InvariantBroken, Node, Simulator
 from tests.sim.test_rooms import SCENARIOS, comings, deaths, policy, usurped
 
 SEEDS = range(40)
@@ -90,6 +90,42 @@ def test_a_newcomer_that_takes_the_lead_is_found(monkeypatch: pytest.MonkeyPatch
         assert first_break(comings).startswith("lead: ")
     monkeypatch.setattr(RoundEngine, "_may_lead", lambda self, sender: True)
     assert first_break(usurped).startswith("lead: ")
+
+
+def early_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leader, "_all_applied", lambda self: bool(self._applied))
+
+
+def double_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Exchange, "take_contribution", lambda self, peer, bucket: "")
+
+
+def newest_leads(patch: pytest.MonkeyPatch) -> None:
+    enter = Room.enter
+    patch.setattr(Room, "enter", lambda self, view: enter(
+        self, dataclasses.replace(view, members=(view.members[-1], *view.members[:-1])) if view.members else view
+    ))
+
+
+@pytest.mark.parametrize("plant", [early_commit, double_count, newest_leads])
+@pytest.mark.parametrize("first", [0, 1000, 2000, 3000, 4000])
+def test_a_planted_fault_is_found_within_twenty_seeds_wherever_one_begins(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], first: int
+) -> None:
+    plant(monkeypatch)
+    assert first_break(lambda seed, members: play(trouble(seed)) and None, range(first, first + 20))
+
+
+def test_a_room_that_stands_still_is_not_taken_for_one_that_has_lost_its_weights() -> None:
+    sim = Simulator(1, 3, policy(3, rounds=2))
+    sim.run(200, sim.all_finished)
+    for node in sim.nodes.values():
+        node.finished = False
+        node.engine.room.versions[0] = 1  # nobody is whole, though all were
+    assert not sim.lost_weights()
+    sim.now += LOST_S
+    with pytest.raises(InvariantBroken, match="had round 2, and nobody goes on from it"):
+        sim.lost_weights()
 
 
 def test_a_leader_that_waits_for_the_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,14 @@ from PIL import Image
 from desktop.resources import resource
 from desktop.state import (
     ClassCard,
+    ColumnView,
     Confidence,
     Curve,
     Curves,
     DataView,
+    DraftGroup,
+    DraftView,
+    Edit,
     Final,
     Finding,
     LogLine,
@@ -33,7 +37,9 @@ from desktop.state import (
     RoomView,
     SessionState,
     SettingRow,
+    TableView,
     TaskCard,
+    TextView,
     TrainingValues,
     TryView,
     WindowState,
@@ -105,6 +111,47 @@ def pets_data() -> DataView:
             Finding(severity="info", title="11 pictures appear twice", text="The same content under other names.",
                     files=("/home/me/pets/dog/c.png",)),
         ))
+
+
+def penguins_data() -> DataView:
+    columns = (
+        ColumnView(name="species", role="label", detected="3 categories", detail="Adelie, Chinstrap, Gentoo"),
+        ColumnView(name="island", role="category", detected="3 categories", detail="Biscoe, Dream, Torgersen"),
+        ColumnView(name="bill_length_mm", role="number", detected="numbers", detail="32.1 to 59.6, 2 missing"),
+        ColumnView(name="bill_depth_mm", role="number", detected="numbers", detail="13.1 to 21.5, 2 missing"),
+        ColumnView(name="flipper_length_mm", role="number", detected="whole numbers", detail="172 to 231, 2 missing"),
+        ColumnView(name="e-mail of the observer", role="ignore", detected="e-mail addresses", detail="12 different"),
+        ColumnView(name="year", role="ignore", detected="whole numbers", detail="2007 to 2009"),
+    )
+    preview = (("Adelie", "Torgersen", "39,1", "18,7", "181", "kg@example.org", "2007"),
+               ("Adelie", "Torgersen", "39,5", "17,4", "186", "kg@example.org", "2007"),
+               ("Adelie", "Torgersen", "NA", "NA", "NA", "kg@example.org", "2007"),
+               ("Gentoo", "Biscoe", "46,1", "13,2", "211", "a.very.long.name@institute.example.org", "2008"))
+    email = Edit(what="role", name="e-mail of the observer", value="ignore")
+    return DataView(
+        title="penguins.csv", source="/home/me/penguins.csv", usable=True, training=258, validation=34, test=52,
+        shape="12 numbers a row, 3 classes", score=72, score_text="Good enough to start: some values are missing.",
+        classes=(ClassCard(name="Adelie", count=152), ClassCard(name="Chinstrap", count=68),
+                 ClassCard(name="Gentoo", count=124)),
+        table=TableView(columns=columns, rows=344, preview=preview, separator=";", decimal=",", encoding="utf-8"),
+        edits=((email,),),
+        findings=(
+            Finding(severity="care", title="“e-mail of the observer” identifies people",
+                    text="It says who, not what. Leave it out unless the task needs it.", fix=(email,),
+                    fix_text="Leave this column out"),
+            Finding(severity="info", title="8 values are missing",
+                    text="In 3 columns. They count as the column’s mean, with a mark."),
+        ))
+
+
+def play_data() -> DataView:
+    return DataView(
+        title="plays", source="/home/me/plays", usable=True, training=1240, validation=154, test=240,
+        shape="blocks of 128 characters", score=91, score_text="Plenty of text, all of it readable.",
+        text=TextView(files=3, characters=209_152, tokens=209_152, encoding="utf-8",
+                      sample="ACT I\n\nSCENE I. Elsinore. A platform before the castle.\n\nFRANCISCO at his post. "
+                             "Enter to him BERNARDO\n\nBERNARDO\n  Who's there?\n\nFRANCISCO\n  Nay, answer me: stand, "
+                             "and unfold yourself."))
 
 
 def members(count: int = 4) -> tuple[MemberRow, ...]:
@@ -189,7 +236,8 @@ def task() -> WindowState:
 
 
 def data_empty() -> WindowState:
-    return _replace(BASE, page="data", mode="host", task=DIGITS, done=("task",))
+    return _replace(BASE, page="data", mode="host", task=DIGITS, done=("task",),
+                    recent=("/home/me/pets", "/home/me/a folder with quite a long name for once", "/data/penguins.csv"))
 
 
 def data_digits() -> WindowState:
@@ -198,6 +246,42 @@ def data_digits() -> WindowState:
 
 def data_pets() -> WindowState:
     return _replace(data_empty(), task=IMAGES, data=pets_data())
+
+
+PENGUINS = TaskCard(id="penguins", title="Penguins", text="Tells a penguin’s species by its measures.", kind="table",
+                    data="A table with one penguin a row", model="Two linear layers", sample=True)
+PLAYS = TaskCard(id="text", title="Your own text", text="Writes on in the style of a text.", kind="text",
+                 data="Text files", model="GPT, nano")
+
+
+def make_task() -> WindowState:
+    text = "Tells apart what a microscope shows: healthy cells and three kinds of sick ones, from coloured slides."
+    groups = (
+        DraftGroup(title="What it is", rows=(
+            SettingRow(key="title", title="Name", text="What the others read before they join.", kind="text",
+                       value="Cells under the microscope", default="Your own pictures"),
+            SettingRow(key="text", title="In a sentence", text="What the model learns.", value=text, kind="text",
+                       default=text))),
+        DraftGroup(title="Data", rows=(
+            SettingRow(key="classes", title="Classes", kind="text", value="healthy, type A, type B, type C",
+                       text="Separated by commas. Empty: your own data decides when you open the room."),
+            SettingRow(key="height", title="Height", kind="number", value="96", default="64",
+                       error="height = 9600 is not valid. Allowed: a whole number from 8 to 512.",
+                       text="Pictures are brought to this size, the whole picture, in points."),
+            SettingRow(key="channels", title="Colour", text="Colour tells more; grey is quicker.", kind="choice",
+                       value="colour", choices=("grey", "colour"), default="colour"))),
+    )
+    view = DraftView(kind="images", kinds=("images", "table", "text"), groups=groups, parameters=95_044,
+                     samples_per_s=412.0, error=groups[1].rows[1].error)
+    return _replace(BASE, page="make", draft=view)
+
+
+def data_table() -> WindowState:
+    return _replace(data_empty(), task=PENGUINS, data=penguins_data())
+
+
+def data_text() -> WindowState:
+    return _replace(data_empty(), task=PLAYS, data=play_data())
 
 
 def data_reading() -> WindowState:
@@ -393,9 +477,8 @@ def help_page() -> WindowState:
 
 
 SAMPLES = {made.__name__: made for made in (
-    first, task, data_empty, data_digits, data_pets, data_reading, data_error, room_choose, room_host, room_open,
-    room_join, room_joining, room_failed, room_alone, train_ready, train_blocked, training, training_crowd,
-    training_odd, training_number, training_text, trained, trained_number, try_page, try_empty,
-    models_page, models_empty, network_page, network_bad, network_empty,
-    settings_page, help_page,
+    first, task, data_empty, data_digits, data_pets, data_table, data_text, data_reading, data_error, make_task,
+    room_choose, room_host, room_open, room_join, room_joining, room_failed, room_alone, train_ready, train_blocked,
+    training, training_crowd, training_odd, training_number, training_text, trained, trained_number, try_page,
+    try_empty, models_page, models_empty, network_page, network_bad, network_empty, settings_page, help_page,
 )}  # fmt: skip

@@ -67,7 +67,7 @@ def test_ctrl_o_asks_for_a_folder_without_blocking(window: MainWindow, asked: li
     qtbot.keyClick(window, Qt.Key.Key_O, Qt.KeyboardModifier.ControlModifier)
     dialog = window.page("data").dialog  # type: ignore[attr-defined]
     assert dialog.isVisible()
-    dialog.fileSelected.emit(str(tmp_path))
+    dialog.filesSelected.emit([str(tmp_path)])
     dialog.reject()
     assert asked == [GoTo("data"), AddData((str(tmp_path),))]
 

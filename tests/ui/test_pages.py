@@ -20,20 +20,27 @@ from desktop.intents import (
     CheckPaths,
     ChooseTask,
     ClearData,
+    EditData,
     GoTo,
     Intent,
     Join,
     Leave,
+    MakeTask,
     OpenFolder,
     OpenRoom,
+    OpenTask,
+    SaveTask,
+    SetDraft,
     SetSetting,
     TrainAlone,
     TryDemo,
     TryImage,
     TrySample,
+    UndoData,
+    UseDraft,
     UseSample,
 )
-from desktop.state import DataView, NearbyRoom, RoomView, TaskCard, TryView, WindowState
+from desktop.state import DataView, Edit, NearbyRoom, RoomView, TaskCard, TryView, WindowState
 from desktop.ui.main_window import MainWindow
 from desktop.ui.theme import theme
 from tests.ui import sample_states
@@ -128,6 +135,35 @@ def test_guests_cannot_change_the_task(window: MainWindow) -> None:
     assert not any(button.isEnabled() for button in page.choose.values())
 
 
+def test_a_task_of_ones_own_is_made_value_by_value(window: MainWindow, asked: list[Intent], press: Press,
+                                                   qtbot: QtBot) -> None:
+    page = show(window, sample_states.make_task())
+    assert not page.use.isEnabled()  # the height cannot be
+    assert "9600" in page.lines["height"].text.text()
+    assert page.parameters.text() == "95,044"
+    page.lines["height"].control.setText("64")
+    qtbot.keyClick(page.lines["height"].control, Qt.Key.Key_Return)
+    page.lines["channels"].control.setCurrentText("grey")
+    page.kind.setCurrentIndex(1)
+    assert asked == [SetDraft("height", "64"), SetDraft("channels", "grey"), SetDraft("kind", "table")]
+    asked.clear()
+    show(window, replace(sample_states.make_task(), draft=replace(sample_states.make_task().draft, error="")))
+    press("Use this task")
+    press("Save as file…")
+    page.dialog.fileSelected.emit("/home/me/cells.peerloom-task")
+    page.dialog.reject()
+    press("Open a task file…")
+    page.dialog.fileSelected.emit("/home/me/other.peerloom-task")
+    page.dialog.reject()
+    assert asked == [UseDraft(), SaveTask("/home/me/cells.peerloom-task"), OpenTask("/home/me/other.peerloom-task")]
+
+
+def test_the_task_page_leads_to_making_one(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    show(window, sample_states.task())
+    press("Make your own…")
+    assert asked == [MakeTask()]
+
+
 # -- data ---------------------------------------------------------------------------------------------
 
 
@@ -141,25 +177,96 @@ def test_empty_data_page_says_what_to_do(window: MainWindow, asked: list[Intent]
     assert asked == [UseSample()]
 
 
+def test_data_used_before_is_one_click_away(window: MainWindow, asked: list[Intent], press: Press) -> None:
+    show(window, sample_states.data_empty())
+    press("Use /data/penguins.csv")
+    assert asked == [AddData(("/data/penguins.csv",))]
+
+
 def test_folder_is_chosen_without_blocking(window: MainWindow, asked: list[Intent], press: Press,
                                            tmp_path: Path) -> None:
     page = show(window, sample_states.data_empty())
     press("Choose folder…")
-    page.dialog.fileSelected.emit(str(tmp_path))
+    page.dialog.filesSelected.emit([str(tmp_path)])
     page.dialog.reject()
-    assert asked == [AddData((str(tmp_path),))]
+    press("Choose files…")
+    page.dialog.filesSelected.emit(["/home/me/a.csv", "/home/me/b.csv"])
+    page.dialog.reject()
+    assert asked == [AddData((str(tmp_path),)), AddData(("/home/me/a.csv", "/home/me/b.csv"))]
 
 
 def test_data_with_findings(window: MainWindow, asked: list[Intent], press: Press) -> None:
     page = show(window, sample_states.data_pets())
     assert page.head.note.text() == "pets · 1,043 pictures in 3 classes · stays on this computer"
-    assert page.findings_title.text() == "4 things to look at"
+    assert page._findings.title.text() == "4 things to look at"
     facts = ["bird, cat, dog", "834 / 105 / 104", "any → 64 × 64, upright, colour"]
     assert [fact.text() for fact in page.facts] == facts
     press("Show: 3 pictures can’t be opened")
     press("Continue")
     press("Clear: forget this data")
     assert asked == [OpenFolder("/home/me/pets/cat/IMG_0412.jpg"), GoTo("room"), ClearData()]
+
+
+def test_a_class_is_renamed_in_place(window: MainWindow, asked: list[Intent], qtbot: QtBot) -> None:
+    page = show(window, sample_states.data_pets())
+    bird = page._cards[0]
+    bird.rename()
+    qtbot.keyClicks(bird.typed, "  sea   bird ")
+    qtbot.keyClick(bird.typed, Qt.Key.Key_Return)
+    assert asked == [EditData((Edit(what="class", name="bird", value="sea bird"),))]
+    assert bird.name.isVisible()
+
+
+def test_escape_keeps_the_name_of_a_class(window: MainWindow, asked: list[Intent], qtbot: QtBot) -> None:
+    bird = show(window, sample_states.data_pets())._cards[0]
+    bird.rename()
+    qtbot.keyClicks(bird.typed, "fish")
+    qtbot.keyClick(bird.typed, Qt.Key.Key_Escape)
+    assert bird.name.isVisible()
+    assert asked == []
+
+
+def test_a_class_is_merged_or_left_out_by_its_menu(window: MainWindow, asked: list[Intent]) -> None:
+    menu = show(window, sample_states.data_pets())._cards[0].menu()
+    rename, merge, leave = menu.actions()
+    assert [action.text() for action in merge.menu().actions()] == ["cat", "dog"]
+    merge.menu().actions()[1].trigger()
+    leave.trigger()
+    assert asked == [EditData((Edit(what="class", name="bird", value="dog"),)),
+                     EditData((Edit(what="class", name="bird", value=""),))]
+    assert rename.text() == "Rename…"
+
+
+def test_classes_of_the_sample_cannot_be_changed(window: MainWindow) -> None:
+    page = show(window, sample_states.data_digits())
+    assert not any(card.more.isVisible() for card in page._cards)
+
+
+def test_a_table_shows_its_columns_and_each_can_be_changed(window: MainWindow, asked: list[Intent], press: Press
+                                                           ) -> None:
+    page = show(window, sample_states.data_table())
+    assert page.head.note.text() == "penguins.csv · 344 rows · stays on this computer"
+    assert [line.role.currentText() for line in page._table.lines] == [
+        "what to predict", "category", "number", "number", "number", "leave out", "leave out"]
+    page._table.lines[1].role.setCurrentText("leave out")
+    page._table.reading["separator"].box.setCurrentText("tab")
+    assert not page._table.reading["sheet"].isVisible()  # it is no spreadsheet
+    press("Undo the last change to the data")
+    press("Leave this column out: “e-mail of the observer” identifies people")
+    email = Edit(what="role", name="e-mail of the observer", value="ignore")
+    assert asked == [EditData((Edit(what="role", name="island", value="ignore"),)),
+                     EditData((Edit(what="reading", name="separator", value="\t"),)), UndoData(), EditData((email,))]
+    assert page.facts[0].text().endswith("flipper_length_mm → species")
+    assert page._findings.score.text() == "72 of 100"
+
+
+def test_a_text_shows_how_it_begins(window: MainWindow, asked: list[Intent]) -> None:
+    page = show(window, sample_states.data_text())
+    assert page._text.sample.text().startswith("ACT I\n\nSCENE I.")
+    assert page._text.count.text() == "3 files, 209,152 characters, 209,152 tokens"
+    page._text.encoding.box.setCurrentText("cp1252")
+    assert asked == [EditData((Edit(what="reading", name="encoding", value="cp1252"),))]
+    assert page._findings.title.text() == "Nothing to look at"
 
 
 def test_class_cards_find_room_at_every_width(window: MainWindow) -> None:
