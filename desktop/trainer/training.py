@@ -42,7 +42,7 @@ from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucke
 from desktop.tasks.data import TaskData
 from desktop.tasks.samples import Samples
 from desktop.tasks.spec import TaskSpec
-from desktop.trainer import memory, wire
+from desktop.trainer import memory, privacy, wire
 from desktop.trainer.aggregate import Aggregation
 from desktop.trainer.loop import LocalTraining, memory_ran_out
 from desktop.trainer.plateau import Plateau
@@ -245,7 +245,15 @@ class Training:
         self._points.append(point)
         self._rate.append((self._clock(), self.local.step_number))
         if not self.local.running:
-            self._trained()
+            self._job = self._guarded()
+
+    def _guarded(self) -> Iterator[object]:
+        """What I learnt, as the task lets it leave."""
+        spec, numbers = self.spec, self.numbers
+        if spec.privacy_clip and self.local.samples:
+            yield from privacy.guard(numbers.current, numbers.committed, numbers.slices, spec.privacy_clip,
+                                     spec.privacy_noise)
+        self._trained()
 
     def _trained(self) -> None:
         samples = self.local.samples

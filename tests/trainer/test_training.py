@@ -498,6 +498,18 @@ def test_without_patience_it_goes_on(tmp_path: Path) -> None:
     assert {round_of(room, name) for name in room.trainings} == {6}
 
 
+def test_without_a_validation_and_a_test_part_nothing_is_judged(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, DIGITS.changed(validation=0.0, test=0.0, patience=1), rounds=4)
+    room.run(room.all_ended)
+    assert {round_of(room, name) for name in room.trainings} == {4}
+    committed, final = room.last("m0", RoundCommitted), room.last("m0", FinalModel)
+    assert isinstance(committed, RoundCommitted)
+    assert isinstance(final, FinalModel)
+    assert committed.loss is committed.accuracy is committed.room_loss is committed.room_accuracy is None
+    assert (final.test_accuracy, final.test_samples, final.test_figures) == (None, 0, {})
+    assert final.path
+
+
 def test_a_model_that_does_not_fit_into_memory_ends_in_a_sentence(tmp_path: Path) -> None:
     room = Room(tmp_path, 1, rounds=3)
     room.run(lambda: round_of(room) >= 1)
@@ -531,3 +543,27 @@ def test_validation_takes_fewer_samples_at_a_time_where_memory_ends(tmp_path: Pa
     committed = room.last("m0", RoundCommitted)
     assert isinstance(committed, RoundCommitted)
     assert committed.loss is not None
+
+
+def test_with_a_bound_no_member_moves_the_room_further_in_a_round(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, DIGITS.changed(privacy_clip=0.01), rounds=4)
+    numbers, seen = room.trainings["m0"].numbers, {}
+
+    def keep() -> bool:
+        if len(set(numbers.versions)) == 1:
+            seen.setdefault(numbers.versions[0], numbers.committed.clone())
+        return room.all_ended()
+
+    room.run(keep)
+    moved = [(seen[round_] - seen[round_ - 1]).norm().item() for round_ in range(1, 5)]
+    assert all(0.001 < each <= 0.01001 for each in moved)  # the members' updates point into different directions
+    assert len(room.digests()) == 1
+
+
+def test_with_noise_all_end_bit_identical(tmp_path: Path) -> None:
+    room = Room(tmp_path, 3, DIGITS.changed(privacy_clip=1.0, privacy_noise=0.01), precision="int8")
+    room.run(room.all_ended)
+    assert len(room.digests()) == 1
+    assert {round_of(room, name) for name in room.trainings} == {3}
+    assert not [said for each in room.said.values() for said in each
+                if isinstance(said, Noted) and "differed" in said.text]
