@@ -57,7 +57,8 @@ def evaluate(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int = BA
     if not n:
         return Evaluation(None, None, 0)
     accuracy = None if isinstance(tally, NumberTally) else score / answers
-    return Evaluation(loss / n, accuracy, n, tally.figures() if tally else {})
+    figures = tally.figures() if tally else {}
+    return Evaluation(loss / n, accuracy, n, {name: value for name, value in figures.items() if math.isfinite(value)})
 
 
 def _slice(model: nn.Module, spec: TaskSpec, samples: Samples, which: slice) -> Passed:
@@ -87,7 +88,7 @@ def evaluate_all(model: nn.Module, spec: TaskSpec, samples: Samples, batch: int 
 
 
 def perplexity(loss: float) -> float:
-    """Of how many tokens, all equally likely, a text is as hard to guess: e to the loss in nats per token."""
+    """As hard to guess as one of so many equally likely tokens: e to the loss in nats per token; at most e to 700."""
     return math.exp(min(loss, 700.0))
 
 

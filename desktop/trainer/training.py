@@ -7,6 +7,7 @@ message or a stop is handled within one batch or one bucket.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import deque
@@ -113,6 +114,11 @@ class Training:
         local = self.local
         self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
                         samples=len(local.data.train)))
+        if clip := self.spec.privacy_clip:
+            noise = self.spec.privacy_noise
+            then = f", then noise of {noise:g} times that is added" if noise else ""
+            self._say(Noted(severity="info", text=f"What I learn in a round is brought down to a norm of {clip:g} "
+                                                  f"before it leaves{then}."))
         self.engine.begin(self._clock())
         self._transport.listen(self)
         for peer, name in list(self._transport.peers.items()):
@@ -517,7 +523,9 @@ class Training:
 
     def _figures(self, loss: float | None, figures: dict[str, float]) -> dict[str, float]:
         """With a text's perplexity, which follows from the loss: a mean of members' would not be the room's."""
-        return {"perplexity": perplexity(loss)} if self.spec.kind == "text" and loss is not None else figures
+        if self.spec.kind != "text":
+            return figures
+        return {"perplexity": perplexity(loss)} if loss is not None and math.isfinite(loss) else {}
 
     def _watch_for_the_end(self, round_: int, loss: float) -> None:
         """When all members' figures are here: whether the room still learns. The leader ends it if not."""

@@ -144,6 +144,11 @@ def test_a_number_that_is_always_the_same_has_no_r2() -> None:
     assert tally.figures() == {"mae": 1.0}
 
 
+def test_outputs_that_are_no_numbers_have_no_figures() -> None:
+    outputs = np.full(4, np.nan, np.float32)
+    assert evaluate_all(Look(outputs), table(goal="number"), Given(np.arange(4, dtype=np.float32))).figures == {}
+
+
 def test_perplexity() -> None:
     assert perplexity(math.log(256)) == pytest.approx(256)
     assert math.isfinite(perplexity(1e9))

@@ -565,5 +565,7 @@ def test_with_noise_all_end_bit_identical(tmp_path: Path) -> None:
     room.run(room.all_ended)
     assert len(room.digests()) == 1
     assert {round_of(room, name) for name in room.trainings} == {3}
+    assert Noted(severity="info", text="What I learn in a round is brought down to a norm of 1 before it leaves, then "
+                 "noise of 0.01 times that is added.") in room.said["m2"]
     assert not [said for each in room.said.values() for said in each
                 if isinstance(said, Noted) and "differed" in said.text]
