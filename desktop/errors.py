@@ -262,6 +262,18 @@ class PictureError(DataError):
     """{place} cannot be opened as a picture: {why}. Choose another one."""
 
 
+class NotTextError(DataError):
+    """{place} cannot be read as plain text: {why}. It is skipped."""
+
+
+class NoTextError(DataError):
+    """No text in {place}. Choose files of plain text (.txt, .md), or a folder that holds some."""
+
+
+class EncodingError(DataError):
+    """Text cannot be read as “{encoding}”: that is not the name of an encoding. Choose for example utf-8 or cp1252."""
+
+
 class ClassesDifferError(DataError):
     """These classes are not part of the room: {unknown}. The room has: {known}.
     Rename the folders, or leave them out."""

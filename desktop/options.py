@@ -22,6 +22,7 @@ from desktop.settings import declared
 from desktop.values import (
     NAME,
     RELAY,
+    TASK_SUFFIX,
     Address,
     Choice,
     Kind,
@@ -31,13 +32,15 @@ from desktop.values import (
     Share,
     Size,
     Source,
+    TaskRef,
     Text,
     TurnServer,
     Whole,
     checked,
 )
 
-TASKS = ("digits", "images")  # the ids of tasks.builtin, which a start without --task need not import
+TASKS = ("digits", "shakespeare", "images", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10", "simple_face",
+         "wikitext")  # the ids of tasks.builtin, which a start without --task need not import
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +115,7 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(Choice(TASKS), "ID", "what to train: digits, or images (folders of your own)"),
+    "task": Declared(TaskRef(TASKS), "ID|FILE", "what to train: digits, images, text, another built-in task, a file"),
     "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
@@ -190,7 +193,7 @@ def split(arguments: Iterable[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
-        key, text = "link", argument
+        key, text = "task" if argument.endswith(TASK_SUFFIX) else "link", argument
         if argument.startswith("-"):
             flag, equals, text = argument.partition("=")
             key = flag.removeprefix("--")
@@ -229,9 +232,10 @@ def help_text() -> str:
     """What --help prints."""
     rows = [(f"--{key} {each.value}".rstrip(), each.text) for key, each in OPTIONS.items() if each.text]
     lines = [f"  {left:<28}{text}" if len(left) < 28 else f"  {left}\n{'':30}{text}" for left, text in rows]
-    return "\n".join(["usage: peerloom [LINK] [options]", "",
+    return "\n".join(["usage: peerloom [LINK|FILE] [options]", "",
                       "Train one model together with others, each with data of their own that stays with them.", "",
-                      f"  {'LINK':<28}a room's peerloom:// link: join that room", *lines, ""])
+                      f"  {'LINK':<28}a room's peerloom:// link: join that room",
+                      f"  {'FILE':<28}a {TASK_SUFFIX} file: take that task", *lines, ""])
 
 
 def refuse(error: Exception) -> int:

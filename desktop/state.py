@@ -189,6 +189,7 @@ class ClassCard(Frozen):
     name: str
     count: int
     thumbnails: tuple[bytes, ...] = ()
+    left_out: bool = False  # the room does not have it
 
 
 class Edit(Frozen):

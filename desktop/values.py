@@ -315,6 +315,30 @@ class NewFile(msgspec.Struct, frozen=True):
         return str(value)
 
 
+TASK_SUFFIX = ".peerloom-task"
+
+
+class TaskRef(msgspec.Struct, frozen=True):
+    """A built-in task by its id, or a task file that exists, as its full path."""
+
+    ids: tuple[str, ...]
+    row: ClassVar[str] = "text"
+
+    @property
+    def allowed(self) -> str:
+        return f"{', '.join(self.ids)}, or a {TASK_SUFFIX} file that exists"
+
+    def read(self, text: str) -> str:
+        if text in self.ids:
+            return text
+        if not text.endswith(TASK_SUFFIX) or "\0" in text or not Path(text).is_file():
+            raise ValueError(text)
+        return str(Path(text).absolute())
+
+    def write(self, value: str) -> str:
+        return value
+
+
 class Source(msgspec.Struct, frozen=True):
     """The sample data, or a folder of one's own, as its full path."""
 

@@ -70,7 +70,7 @@ def test_a_link_and_its_training_values() -> None:
 
 
 @pytest.mark.parametrize(("key", "value", "allowed"), [
-    ("--task", "cats", "digits, images"),
+    ("--task", "cats", f"{', '.join(TASKS)}, or a .peerloom-task file that exists"),
     ("--data", "/no/such/folder", "sample, or a folder that exists"),
     ("--share", "4/3", "I/N, the I-th of N equal parts, such as 1/3; N is at most 256"),
     ("--share", "0/3", "I/N, the I-th of N equal parts, such as 1/3; N is at most 256"),

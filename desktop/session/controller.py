@@ -31,7 +31,7 @@ from desktop.paths import Folders
 from desktop.rooms.code import split_code
 from desktop.rooms.invite import Invite
 from desktop.rooms.names import person_name
-from desktop.session.draft import Draft, load_task, save_task
+from desktop.session.draft import OWN, Draft, load_task, save_task
 from desktop.session.paths import Preflight, path_rows
 from desktop.session.recent import Recent
 from desktop.session.record import Record
@@ -56,6 +56,7 @@ from desktop.state import (
 )
 from desktop.tasks.builtin import TASKS, card
 from desktop.tasks.spec import TaskSpec
+from desktop.values import TASK_SUFFIX
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class Controller(QObject):
         self._notices: list[Notice] = []
         self._draft: Draft | None = None
         self._measured: life.Measured | None = None
+        self._measuring = False
         self.recent = Recent(folders.recent)
         self._names: dict[str, str] = {}
         self._refused_settings: dict[str, str] = {}
@@ -210,7 +212,10 @@ class Controller(QObject):
         elif options.host or options.task or options.data or options.start:
             folder = options.data if options.data != "sample" else None
             self._begin("host" if options.host else "alone", "task")
-            self._choose_task(options.task or ("images" if folder else "digits"))
+            if options.task and options.task.endswith(TASK_SUFFIX):
+                self._open_task(options.task)
+            else:
+                self._choose_task(options.task or ("images" if folder else "digits"))
             self._wants_start = options.start
             if folder:
                 self._read_data((folder,))
@@ -257,12 +262,20 @@ class Controller(QObject):
 
     def _make_task(self) -> None:
         self._refuse_while_busy()
-        self._change_draft(Draft.begin(spec=self.setup.spec))
+        self._change_draft(Draft.begin(spec=self.setup.chosen_task))
         self._page = "make"
 
     def _change_draft(self, draft: Draft) -> None:
         self._draft = draft
-        self._trainer.do(life.Measure(task=draft.spec.to_json()))
+        self._measure_draft()
+
+    def _measure_draft(self) -> None:
+        """Let the trainer find out how large the model is: one question at a time, and then the latest."""
+        assert self._draft is not None
+        task = self._draft.spec.to_json()
+        if not self._measuring and (self._measured is None or self._measured.task != task):
+            self._measuring = True
+            self._trainer.do(life.Measure(task=task))
 
     def _set_draft(self, key: str, value: str) -> None:
         if self._draft is not None:
@@ -270,7 +283,8 @@ class Controller(QObject):
             self._change_draft(self._draft)
 
     def _task_measured(self, said: life.Measured) -> None:
-        self._measured = said
+        self._measured, self._measuring = said, False
+        self._measure_draft()
 
     def _use_draft(self) -> None:
         self._refuse_while_busy()
@@ -353,7 +367,8 @@ class Controller(QObject):
         self._enter(
             self.room.open(
                 task=self.setup.task_json, policy=lambda: self.setup.policy_json(self._mode),
-                title=self.setup.spec.title, task_id=self.setup.spec.id, start_members=start_members,
+                title=self.setup.spec.title, task_id="" if self.setup.spec.id == OWN else self.setup.spec.id,
+                start_members=start_members,
                 loopback=self._mode == "demo",
             )
         )

@@ -14,9 +14,9 @@ from desktop.errors import OptionError, TaskError, TaskFileError, TaskSaveError
 from desktop.state import DraftGroup, DraftView, SettingRow
 from desktop.tasks.builtin import TASKS
 from desktop.tasks.spec import LARGEST_TEXT, MODELS, TaskSpec, class_name
-from desktop.values import Choice, Real, Text, Whole, checked
+from desktop.values import TASK_SUFFIX, Choice, Real, Text, Whole, checked
 
-SUFFIX = ".peerloom-task"
+OWN = "own"  # the id of every task that a person made
 # Kinds of data, with the built-in task that a draft begins with.
 KINDS: dict[str, str] = {kind: kind for kind in ("images", "table", "text") if kind in TASKS}
 
@@ -134,8 +134,7 @@ class Draft:
     @classmethod
     def begin(cls, kind: str = "images", spec: TaskSpec | None = None) -> Draft:
         """From a task that is there, else from the built-in one for this kind of data."""
-        start = (spec or TASKS[KINDS[kind]]).opened()
-        return cls(start.changed(id="own", sample="", title=start.title, min_members=start.min_members))
+        return cls((spec or TASKS[KINDS[kind]]).changed(id=OWN, sample=""))
 
     def set(self, key: str, text: str) -> None:
         """Take a value as it was typed; "kind" begins anew for another kind of data."""
@@ -177,7 +176,7 @@ class Draft:
 
 def save_task(spec: TaskSpec, path: Path) -> Path:
     """Writes the task as a readable file, whole or not at all; TaskSaveError says why not."""
-    path = path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
+    path = path if path.suffix == TASK_SUFFIX else path.with_name(path.name + TASK_SUFFIX)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_bytes(msgspec.json.format(spec.to_json().encode(), indent=2) + b"\n")

@@ -84,7 +84,7 @@ class RoomKeeper:
         self, *, task: Callable[[], str], policy: Callable[[], str], title: str, task_id: str, start_members: int,
         loopback: bool,
     ) -> None:
-        """Host a room; `task` and `policy` give the JSON that each newcomer is told."""
+        """Host a room; `task` and `policy` give the JSON for newcomers. `task_id` is "" for an own one."""
         name = room_name(random.SystemRandom())
         self._show(RoomView(room=name, hosting=True, host=self.name, state="opening", start_members=start_members))
         key = secrets.token_bytes(KEY_BYTES)
@@ -96,7 +96,7 @@ class RoomKeeper:
         local = loopback or self._loopback
         self._host = await LanHost.open(
             name, key, self._me, info, port=self._settings.port, loopback=local,
-            code_changed=lambda code: self._change(code=code), options={"task": task_id},
+            code_changed=lambda code: self._change(code=code), options={"task": task_id} if task_id else {},
         )
         self._invite = self._host.invite
         self._start_mesh(Sealer(self._me, key, name), "computer" if local else "network")

@@ -25,6 +25,7 @@ class Setup:
     def __init__(self, options: Options, settings: Settings, do: Callable[[life.Command], None]) -> None:
         self._options, self._settings, self._do = options, settings, do
         self.spec: TaskSpec | None = None
+        self.chosen_task: TaskSpec | None = None  # the same before my data filled in what it leaves open
         self.data: DataView | None = None
         self.values = TrainingValues()
         self.share = options.share
@@ -57,6 +58,8 @@ class Setup:
         spec = task.changed(**{key: value for key, value in given.items() if value is not None})
         keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
+        if options.local_steps is not None:
+            spec = spec.changed(local_epochs=0.0)
         values = {key: getattr(spec, key) for key in ("rounds", "local_steps", "local_epochs", "batch", "lr")}
         self._take(spec, TrainingValues(**values | more))
 
@@ -79,7 +82,8 @@ class Setup:
         if self.spec is not None and self.spec.schema_digest() != spec.schema_digest():
             self.data = None
             self._do(life.ForgetData())
-        self.spec, self.values = spec, values
+        self.spec = self.chosen_task = spec
+        self.values = values
 
     def take_values(self, values: Values) -> None:
         """What the leader announced."""
@@ -130,7 +134,8 @@ class Setup:
 
     def _read(self) -> None:
         assert self.spec is not None
-        spec = self.spec.opened() if self._own_schema else self.spec
+        assert self.chosen_task is not None
+        spec = self.chosen_task if self._own_schema else self.spec
         first = self._source[0]
         self.data = DataView(title=Path(first).name, source=first, reading=f"Reading {Path(first).name}",
                              edits=self._edits)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from desktop.errors import BrokenImageError, ClassesDifferError, OptionError, TaskError, TooLittleDataError
 from desktop.resources import resource
-from desktop.state import ClassCard, DataView, Finding
+from desktop.state import ClassCard, DataView, Edit, Finding
 from desktop.tasks import pictures
+from desktop.tasks.ahead import in_order
 from desktop.tasks.readers import BrokenFile, FolderScan, ScanProgress, listed
 from desktop.tasks.samples import Indices, Samples
 from desktop.tasks.spec import TaskSpec
+from desktop.tasks.store import PictureStore, Stored, bound_bytes
 
 LEAST_PER_CLASS = 5
 MOST_THUMBNAILS = 12
@@ -30,7 +35,7 @@ Floats = npt.NDArray[np.float32]
 class ArraySet:
     """Pictures and labels: `pixels` uint8 [N, C, H, W], which times `scale` lie in 0..1; `labels` int64 [N]."""
 
-    def __init__(self, pixels: pictures.Pixels, labels: Indices, scale: float) -> None:
+    def __init__(self, pixels: pictures.Pixels | Stored, labels: Indices, scale: float) -> None:
         self.pixels = pixels
         self.labels = labels
         self.scale = scale
@@ -46,7 +51,14 @@ class ArraySet:
 
     def only(self, indices: Indices) -> ArraySet:
         """A set of these samples alone."""
-        return ArraySet(self.pixels[indices], self.labels[indices], self.scale)
+        pixels = self.pixels
+        some = pixels.only(indices) if isinstance(pixels, Stored) else pixels[indices]
+        return ArraySet(some, self.labels[indices], self.scale)
+
+    def ahead(self, indices: Indices) -> None:
+        """These will be asked for next: what is not in memory is read meanwhile."""
+        if isinstance(self.pixels, Stored):
+            self.pixels.ahead(indices)
 
 
 class TaskData(msgspec.Struct, frozen=True):
@@ -131,14 +143,15 @@ def _shuffled(n: int, purpose: str) -> Indices:
 # -- folders of one's own -----------------------------------------------------------------------------
 
 
-def check_fits(spec: TaskSpec, scan: FolderScan) -> None:
-    """Whether the folders fit the task: ClassesDifferError, by name, or TooLittleDataError, with the minimum."""
+def fitting(spec: TaskSpec, scan: FolderScan) -> dict[str, tuple[Path, ...]]:
+    """The pictures of the task's classes. ClassesDifferError, by name, when no class fits; TooLittleDataError."""
     if not spec.classes:
         raise TaskError(why="its classes are not fixed yet")
-    unknown = [name for name in scan.classes if name not in spec.classes]
-    if unknown:
-        raise ClassesDifferError(unknown=", ".join(unknown), known=", ".join(spec.classes))
-    _check_enough({name: len(paths) for name, paths in scan.classes.items()})
+    known = {name: paths for name, paths in scan.classes.items() if name in spec.classes}
+    if not known:
+        raise ClassesDifferError(unknown=", ".join(scan.classes), known=", ".join(spec.classes))
+    _check_enough({name: len(paths) for name, paths in known.items()})
+    return known
 
 
 def _check_enough(counts: dict[str, int]) -> None:
@@ -149,48 +162,109 @@ def _check_enough(counts: dict[str, int]) -> None:
                                  need=f"{LEAST_PER_CLASS} in each class")
 
 
-def load_folder(spec: TaskSpec, scan: FolderScan) -> Generator[ScanProgress, None, TaskData]:
+def load_folder(spec: TaskSpec, scan: FolderScan, bound: int | None = None
+                ) -> Generator[ScanProgress, None, TaskData]:
     """Decodes what a scan found, in slices of one picture, to uint8 at the model's size; returns TaskData.
+
+    At most `bound` bytes of decoded pictures stay in memory; the others are decoded again when they are needed.
 
     Which part a picture goes to follows from the task's seed and the file's content alone: a copy of it lies in the
     same part at every member, so that nobody trains on what another holds out. Small classes are levelled, so
     that each has a picture in each part.
     """
-    check_fits(spec, scan)
-    files = [(spec.classes.index(name), path) for name, paths in scan.classes.items() for path in paths]
-    points = np.empty((len(files), spec.images.channels, spec.images.height, spec.images.width), np.uint8)
-    labels = np.empty(len(files), np.int64)
-    places = np.empty(len(files), np.float64)
-    late: list[BrokenFile] = []
-    count = 0
-    for done, (label, path) in enumerate(files, start=1):
-        try:
-            points[count] = pictures.pixels(path, spec)
-            places[count] = _place(path, spec.seed)
-            labels[count] = label
-            count += 1
-        except BrokenImageError as error:
-            late.append(BrokenFile(path, str(error.details["why"])))
-        except OSError as error:
-            late.append(BrokenFile(path, error.strerror or "it cannot be read"))
+    known = fitting(spec, scan)
+    files = [(spec.classes.index(name), path) for name, paths in known.items() for path in paths]
+    form = spec.images
+    store = PictureStore([path for _, path in files], (form.channels, form.height, form.width),
+                         partial(pictures.pixels, spec=spec), bound_bytes() if bound is None else bound)
+    usable, late = [], list[BrokenFile]()
+    for done, (number, points) in enumerate(in_order(partial(_decoded, store), range(len(files))), start=1):
+        label, path = files[number]
+        if isinstance(points, str):
+            late.append(BrokenFile(path, points))
+        else:
+            usable.append(number)
+            store.put(number, points)
         yield ScanProgress(f"Reading {spec.classes[label]}", done, len(files))
-    everything = ArraySet(points[:count], labels[:count], 1 / 255)
-    _check_enough({name: int(np.sum(everything.labels == spec.classes.index(name))) for name in scan.classes})
-    train, validation, test = _three_parts(everything.labels, places[:count], spec)
-    findings = scan.findings(late)
-    missing = [name for name in spec.classes if name not in scan.classes]
-    if missing:
-        findings += (Finding(severity="info", title="Classes that you have no pictures of",
-                             text="Others in the room can bring them.", files=listed(missing)),)
+    numbers = np.array(usable, np.int64)
+    labels = np.array([files[number][0] for number in usable], np.int64)
+    places = np.array([_place(scan.looks[files[number][1]].digest, spec.seed) for number in usable], np.float64)
+    everything = ArraySet(Stored(store, numbers), labels, 1 / 255)
+    _check_enough({name: int(np.sum(labels == spec.classes.index(name))) for name in known})
+    train, validation, test = _three_parts(labels, places, spec)
     return TaskData(train=everything.only(train), validation=everything.only(validation), test=everything.only(test),
-                    title=scan.place, source=", ".join(map(str, scan.roots)), findings=findings)
+                    title=scan.place, source=", ".join(map(str, scan.roots)),
+                    findings=(*scan.findings(late), *differences(spec, scan)))
 
 
-def _place(path: Path, seed: int) -> float:
-    """A number in 0..1 that follows from the file's content and the seed."""
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "blake2b").digest()
-    return int.from_bytes(hashlib.blake2b(content + str(seed).encode(), digest_size=7).digest()) / 256**7
+def load_arrays(spec: TaskSpec, read: Sequence[tuple[pictures.Pixels, npt.NDArray[np.uint8]]], names: Mapping[str, str],
+                title: str, source: str) -> Generator[ScanProgress, None, TaskData]:
+    """Grey pictures uint8 [n, height, width] with labels whose classes `names` gives, as TaskData; in slices.
+
+    Labels that the task does not have are left out. ClassesDifferError when no label fits.
+    """
+    form, number = spec.images, {name: place for place, name in enumerate(spec.classes)}
+    total = sum(len(labels) for _, labels in read)
+    pixels = np.empty((total, form.channels, form.height, form.width), np.uint8)
+    classes = np.empty(total, np.int64)
+    digests, unknown, count = [], Counter[str](), 0
+    for pictures_, labels in read:
+        for one, label in zip(pictures_, labels.tolist(), strict=True):
+            name = names[str(label)]
+            if name not in number:
+                unknown.update((name,) if name else ())
+                continue
+            small = one if one.shape == (form.height, form.width) else np.asarray(
+                pictures.fit(Image.fromarray(one), form.height, form.width, 0))
+            pixels[count], classes[count] = small, number[name]
+            digests.append(hashlib.blake2b(one.tobytes(), digest_size=16).digest())
+            count += 1
+            if count % 512 == 0:
+                yield ScanProgress(f"Reading {title}", count, total)
+    if not count:
+        raise ClassesDifferError(unknown=", ".join(unknown), known=", ".join(spec.classes))
+    everything = ArraySet(pixels[:count], classes[:count], 1 / 255)
+    _check_enough({spec.classes[label]: int(n) for label, n in enumerate(np.bincount(everything.labels)) if n})
+    places = np.array([_place(digest, spec.seed) for digest in digests], np.float64)
+    train, validation, test = _three_parts(everything.labels, places, spec)
+    findings = tuple(
+        Finding(severity="care", title=f"Class {name} is not one of the room", text=f"{n:,} pictures are left out.")
+        for name, n in unknown.items())
+    return TaskData(train=everything.only(train), validation=everything.only(validation), test=everything.only(test),
+                    title=title, source=source, findings=findings)
+
+
+def _decoded(store: PictureStore, number: int) -> pictures.Pixels | str:
+    """A picture's points, or why it cannot be read any more."""
+    try:
+        return store.decode(number)
+    except BrokenImageError as error:
+        return str(error.details["why"])
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+
+
+def differences(spec: TaskSpec, scan: FolderScan) -> tuple[Finding, ...]:
+    """What the room's classes and mine do not have in common, by name."""
+    found = []
+    if unknown := {name: len(paths) for name, paths in scan.classes.items() if name not in spec.classes}:
+        alike = {name.casefold(): name for name in spec.classes}
+        fix = tuple(Edit(what="class", name=name, value=alike[name.casefold()]) for name in unknown
+                    if name.casefold() in alike)
+        found.append(Finding(
+            severity="care", title="Classes that the room does not have",
+            text="They are left out. If one of them is a class of the room under another name, give it that name.",
+            files=listed(f"{name}: {count:,} pictures" for name, count in unknown.items()),
+            fix=fix, fix_text=f"“{fix[0].name}” is “{fix[0].value}”" if fix else ""))
+    if missing := [name for name in spec.classes if name not in scan.classes]:
+        found.append(Finding(severity="info", title="Classes that you have no pictures of",
+                             text="Others in the room can bring them.", files=listed(missing)))
+    return tuple(found)
+
+
+def _place(digest: bytes, seed: int) -> float:
+    """A number in 0..1 that follows from the digest of a file's content and the seed."""
+    return int.from_bytes(hashlib.blake2b(digest + str(seed).encode(), digest_size=7).digest()) / 256**7
 
 
 def _three_parts(labels: Indices, places: npt.NDArray[np.float64], spec: TaskSpec) -> tuple[Indices, Indices, Indices]:
@@ -228,6 +302,11 @@ class Batches(Iterator[Indices]):
         self._rng = np.random.default_rng(seed)
         self._order = self._rng.permutation(n)
         self._at = 0
+
+    @property
+    def coming(self) -> Indices:
+        """The next batch, as far as this epoch reaches."""
+        return self._order[self._at:self._at + self.batch]
 
     @property
     def epoch(self) -> float:

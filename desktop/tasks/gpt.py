@@ -43,7 +43,8 @@ class GPT(nn.Module):
         return functional.linear(self.ln_f(x), self.wte.weight)
 
     def draw(self, generator: torch.Generator) -> None:
-        """Weights: normal with GPT-2's deviation of 0.02, less where layers add up.
+        """Weights: normal, with a deviation of 0.02 at GPT-2's width and larger ones for narrower models, and less
+        where layers add up, as Radford et al. have it.
 
         The embeddings start smaller in wide models: as they are also the head, a model would otherwise expect each
         token to come again, and start above ln(vocabulary).
@@ -55,7 +56,7 @@ class GPT(nn.Module):
             elif ".ln_" in name or name.startswith("ln_f"):
                 nn.init.ones_(weight)
             else:
-                std = min(0.02, 1 / width) if name in ("wte.weight", "wpe.weight") else 0.02
+                std = min(0.04, 2 / width) if name in ("wte.weight", "wpe.weight") else 0.02 * math.sqrt(768 / width)
                 if name.endswith("c_proj.weight"):
                     std /= math.sqrt(2 * len(self.h))
                 nn.init.normal_(weight, std=std, generator=generator)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from PIL import Image
 
 from desktop.errors import BrokenImageError, DataError, NoClassFoldersError, NoFolderError, NoImagesError
-from desktop.state import Finding
-from desktop.tasks import pictures
+from desktop.state import Edit, Finding
+from desktop.tasks import labels, pictures
+from desktop.tasks.ahead import in_order
+from desktop.tasks.idx import listing
 from desktop.tasks.spec import class_name
 
 MOST_LISTED = 200  # files that a finding names
+PLAIN = 6  # of 255: a picture whose brightness varies by no more shows nothing
 
 # What systems leave in folders. Names that start with a dot (.DS_Store, ._cat.jpg) are left out as well.
 LITTER = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir", "$recycle.bin",
@@ -40,6 +45,13 @@ class BrokenFile(NamedTuple):
     why: str
 
 
+class Look(NamedTuple):
+    """What was seen of a picture: a digest of its file, and whether it is nearly of one colour."""
+
+    digest: bytes
+    plain: bool
+
+
 class FolderScan(msgspec.Struct, frozen=True):
     """What was found: per class (names sorted) the pictures that can be read; what cannot; remarks.
 
@@ -51,6 +63,7 @@ class FolderScan(msgspec.Struct, frozen=True):
     classes: dict[str, tuple[Path, ...]]
     broken: tuple[BrokenFile, ...]
     remarks: tuple[Finding, ...]
+    looks: dict[Path, Look] = {}  # of each picture that can be read
 
     def findings(self, further: Iterable[BrokenFile] = ()) -> tuple[Finding, ...]:
         """The remarks, and one finding for all broken pictures (`further`: found later)."""
@@ -59,7 +72,8 @@ class FolderScan(msgspec.Struct, frozen=True):
             return self.remarks
         title = "1 picture cannot be read" if len(broken) == 1 else f"{len(broken)} pictures cannot be read"
         found = Finding(severity="care", title=title, text="Left out. The others are used.",
-                        files=listed(f"{self.name_of(path)}: {why}" for path, why in broken))
+                        files=listed(f"{self.name_of(path)}: {why}" for path, why in broken),
+                        skip=tuple(Edit(what="skip", name=str(path)) for path, _ in broken))
         return (*self.remarks, found)
 
     def name_of(self, path: Path) -> str:
@@ -75,11 +89,13 @@ def name_below(roots: tuple[Path, ...], path: Path) -> str:
     return str(path)
 
 
-def scan_folder(chosen: Path | Iterable[Path]) -> Generator[ScanProgress, None, FolderScan]:
-    """Looks through a folder of class folders (or through several class folders), in slices of one picture.
+def scan_folder(chosen: Path | Iterable[Path], edits: Iterable[Edit] = ()
+                ) -> Generator[ScanProgress, None, FolderScan]:
+    """Looks through pictures, in slices of one: a folder for each class, or a folder with a CSV of labels.
 
-    Yields after each slice and returns a FolderScan. Each picture is decoded once, small, since only that finds a
-    file that ends half way. Raises NoFolderError, NoClassFoldersError or NoImagesError.
+    Yields after each slice and returns a FolderScan. Each picture is decoded once, small, in threads, since only that
+    finds a file that ends half way. `edits` leave files out and rename, merge or leave out classes. Raises
+    NoFolderError, NoClassFoldersError or NoImagesError.
     """
     roots = (chosen,) if isinstance(chosen, Path) else tuple(chosen)
     for root in roots:
@@ -88,6 +104,59 @@ def scan_folder(chosen: Path | Iterable[Path]) -> Generator[ScanProgress, None, 
     place = ", ".join(root.name or str(root) for root in roots[:3]) + (" …" if len(roots) > 3 else "")
     remarks: list[Finding] = []
     broken: list[BrokenFile] = []
+    files = yield from _files_by_class(roots, place, remarks, broken)
+    files = _edited(files, tuple(edits))
+    total = sum(map(len, files.values()))
+    if not total:
+        raise NoImagesError(place=place)
+    looks: dict[Path, Look] = {}
+    for done, (path, look) in enumerate(in_order(_look, (p for paths in files.values() for p in paths)), start=1):
+        if isinstance(look, Look):
+            looks[path] = look
+        else:
+            broken.append(BrokenFile(path, look))
+        yield ScanProgress(f"Checking {path.parent.name}", done, total)
+    good = {name: tuple(path for path in paths if path in looks) for name, paths in files.items()}
+    return FolderScan(roots=roots, place=place, classes=good, broken=tuple(broken), remarks=tuple(remarks), looks=looks)
+
+
+def _look(path: Path) -> Look | str:
+    """What there is to see of a picture, or why it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "blake2b").digest()
+        image = pictures.read(path, side=32)
+    except BrokenImageError as error:
+        return str(error.details["why"])
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    small = image.convert("L").resize((16, 16), Image.Resampling.BOX)
+    low, high = small.getextrema()
+    return Look(digest, plain=float(high) - float(low) <= PLAIN)  # type: ignore[arg-type]
+
+
+def _edited(files: dict[str, list[Path]], edits: tuple[Edit, ...]) -> dict[str, list[Path]]:
+    """The files by class after the person's changes, one after the other."""
+    for edit in edits:
+        if edit.what == "skip":
+            files = {name: [path for path in paths if str(path) != edit.name] for name, paths in files.items()}
+        elif edit.what == "class" and edit.name in files:
+            moved, new = files.pop(edit.name), class_name(edit.value)
+            if new:
+                files.setdefault(new, []).extend(moved)
+    return dict(sorted(files.items()))
+
+
+def _files_by_class(
+    roots: tuple[Path, ...], place: str, remarks: list[Finding], broken: list[BrokenFile]
+) -> Generator[ScanProgress, None, dict[str, list[Path]]]:
+    """By a CSV of labels where the pictures do not lie in class folders; else by these."""
+    described = any(path.suffix.lower() in labels.SUFFIXES for root in roots for path in listing(root))
+    if described and not _in_class_folders(roots):
+        found = labels.find_labels(roots, _walk(roots, broken))
+        if found is not None:
+            remarks.extend(found.remarks)
+            return found.classes
     files: dict[str, list[Path]] = {}
     for name, folders in _class_folders(roots, place, remarks).items():
         files[name] = []
@@ -95,23 +164,13 @@ def scan_folder(chosen: Path | Iterable[Path]) -> Generator[ScanProgress, None, 
             files[name].append(path)
             if len(files[name]) % 256 == 0:
                 yield ScanProgress(f"Looking through {name}", sum(map(len, files.values())), 0)
-    total = sum(map(len, files.values()))
-    if not total:
-        raise NoImagesError(place=place)
-    good: dict[str, tuple[Path, ...]] = {}
-    done = 0
-    for name, paths in files.items():
-        readable = []
-        for path in paths:
-            try:
-                pictures.read(path, side=1)
-                readable.append(path)
-            except BrokenImageError as error:
-                broken.append(BrokenFile(path, str(error.details["why"])))
-            done += 1
-            yield ScanProgress(f"Checking {name}", done, total)
-        good[name] = tuple(readable)
-    return FolderScan(roots=roots, place=place, classes=good, broken=tuple(broken), remarks=tuple(remarks))
+    return files
+
+
+def _in_class_folders(roots: tuple[Path, ...]) -> bool:
+    """Whether at least two folders hold pictures: then they are the classes, whatever a table beside them says."""
+    folders = roots if len(roots) > 1 else _listing(roots[0])[0]
+    return sum(next(_walk((folder,), []), None) is not None for folder in folders) > 1
 
 
 def _class_folders(roots: tuple[Path, ...], place: str, remarks: list[Finding]) -> dict[str, list[Path]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,4 +17,13 @@ class Samples(Protocol):
 
     def batch(self, indices: Indices | slice, /) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """New arrays x [n, ...] and y [n, ...] of the samples at `indices`, a slice or int64 [n]."""
+        ...
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """Samples that are not all in memory."""
+
+    def ahead(self, indices: Indices, /) -> None:
+        """These will be asked for next: what is not in memory is read meanwhile."""
         ...

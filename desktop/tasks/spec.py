@@ -18,6 +18,7 @@ LARGEST_TEXT = 1024 * 1024  # bytes of a task from a peer or a file
 MOST_CLASSES = 1000
 MOST_COLUMNS = 1000
 MOST_VALUES = 1000  # of a column of categories
+MOST_CHARACTERS = 8000  # of a vocabulary
 LONGEST_NAME = 100
 
 # Names of models by the kind of data that they read; `tasks.models` builds them.
@@ -117,7 +118,7 @@ class Text(Form, frozen=True, kw_only=True, tag="text"):
     encoding by `tokenizer`, the JSON of a tokenizer of the `tokenizers` library.
     """
 
-    ranges = {"block": (8, 1024)}
+    ranges = {"block": (8, 1024)}  # GPT-2 has 1024
     tokens: Literal["bytes", "characters", "bpe"] = "bytes"
     vocabulary: tuple[str, ...] = ()
     tokenizer: str = ""
@@ -133,6 +134,15 @@ class Text(Form, frozen=True, kw_only=True, tag="text"):
                 return len(self.vocabulary) + 1 if self.vocabulary else 0
             case "bpe":
                 return _bpe_size(self.tokenizer) if self.tokenizer else 0
+
+    def check(self) -> None:
+        super().check()
+        if len(self.vocabulary) > MOST_CHARACTERS or any(len(character) != 1 for character in self.vocabulary):
+            raise TaskError(why=f"vocabulary is not up to {MOST_CHARACTERS} single characters")
+        if len(set(self.vocabulary)) < len(self.vocabulary):
+            raise TaskError(why="vocabulary has a character twice")
+        if self.tokenizer:
+            _bpe_size(self.tokenizer)
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -204,12 +214,6 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(classes) < 2:
             raise TooLittleDataError(place="the folder", have="one class" if classes else "no class", need="2 classes")
         return self.changed(classes=classes)
-
-    def opened(self) -> Self:
-        """The task with its schema open again, to be fixed by a host's data; one with sample data keeps its own."""
-        open_keys = {"images": ("classes",), "table": ("classes", "columns"), "text": ("vocabulary", "tokenizer")}
-        empty = {key: type(getattr(self.form, key))() for key in open_keys[self.kind]}
-        return self if self.sample else self.changed(**empty)
 
     def to_json(self) -> str:
         """The task as JSON text, for a room, a model file or a task file."""

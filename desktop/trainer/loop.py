@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -14,7 +15,7 @@ from desktop.errors import MemoryShortError
 from desktop.tasks import models
 from desktop.tasks.data import Batches, TaskData
 from desktop.tasks.forward import forward, predicts_number
-from desktop.tasks.samples import Indices
+from desktop.tasks.samples import Indices, ReadsAhead
 from desktop.tasks.spec import TaskSpec
 from desktop.trainer import schedule, wire
 
@@ -148,7 +149,9 @@ class LocalTraining:
         batch begins anew with pieces of half the size; MemoryShortError when it does not even hold one sample.
         """
         batch = self._batch = self._batch or Batch(next(self.batches))
-        indices = batch.indices[batch.done:batch.done + self.piece]
+        indices, later = np.split(batch.indices[batch.done:], [self.piece])
+        if isinstance(self.data.train, ReadsAhead):
+            self.data.train.ahead(later[:self.piece] if len(later) else self.batches.coming)
         try:
             self._learn_from(batch, indices)
             return self._finish(batch) if batch.done == len(batch.indices) else None

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TELL_S = 0.05  # between two words about how far reading has come
 NICE = 10  # training gives way to windows, this one's and others': on busy cores it cuts the window's lag by half
 
 
@@ -200,44 +202,47 @@ class TrainerWorker(QObject):
     def _measure(self, command: Measure) -> None:
         from desktop.trainer.measure import measure
 
-        parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        try:
+            parameters, samples_per_s = measure(TaskSpec.from_json(command.task))
+        except RuntimeError as error:  # torch cannot do it on this computer, or its memory does not suffice
+            log.info("not measured: %s", error)
+            parameters, samples_per_s = None, None
         self.said.emit(Measured(task=command.task, parameters=parameters, samples_per_s=samples_per_s))
 
     def _read_sample(self, command: ReadSample) -> None:
-        spec = TaskSpec.from_json(command.task)
-        self._have(spec, task_data.load_sample(spec, command.share))
-
-    def _have(self, spec: TaskSpec, data: TaskData) -> None:
-        self._data, self._task = data, spec.to_json()
-        self.said.emit(DataRead(view=task_data.describe(spec, data), task=self._task))
+        self._data = None
+        self._reading = self._read(reading.read_sample(TaskSpec.from_json(command.task), command.share), "sample")
 
     def _forget(self, _: ForgetData) -> None:
         self._reading, self._data = None, None
 
     def _read_data(self, command: ReadData) -> None:
         self._data = None
-        self._reading = self._read(TaskSpec.from_json(command.task), command)
+        steps = reading.read(TaskSpec.from_json(command.task), tuple(map(Path, command.paths)), command.edits)
+        self._reading = self._read(steps, ", ".join(command.paths), command.edits)
 
-    def _read(self, spec: TaskSpec, command: ReadData) -> Iterator[object]:
+    def _read(self, steps: Any, source: str, edits: reading.Edits = ()) -> Iterator[object]:
         """Read in slices; what is wrong becomes a sentence on the data page."""
-        source = ", ".join(command.paths)
         try:
-            read = yield from self._watched(
-                source, reading.read(spec, tuple(map(Path, command.paths)), command.edits))
+            read = yield from self._watched(source, steps)
         except PeerloomError as error:
             view = task_data.refused(source, error.sentence)
-            self.said.emit(DataRead(view=msgspec.structs.replace(view, edits=command.edits)))
+            self.said.emit(DataRead(view=msgspec.structs.replace(view, edits=edits)))
             return
         self._data, self._task = read.data, read.spec.to_json() if read.data else ""
-        self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=command.edits), task=self._task))
+        self.said.emit(DataRead(view=msgspec.structs.replace(read.view, edits=edits), task=self._task))
 
     def _watched(self, source: str, steps: Any) -> Any:
+        told = float("-inf")
         while True:
             try:
                 progress = next(steps)
             except StopIteration as end:
                 return end.value
-            self.said.emit(DataRead(view=task_data.reading(source, progress)))
+            now = time.monotonic()
+            if now - told >= TELL_S:  # thousands of files a second would keep the window busy with their numbers
+                told = now
+                self.said.emit(DataRead(view=task_data.reading(source, progress)))
             yield
 
     def _start(self, command: Start) -> None:

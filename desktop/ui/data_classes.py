@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from desktop.state import ClassCard, Edit
 from desktop.ui.formats import counted
 from desktop.ui.theme import set_kind, theme
-from desktop.ui.widgets import Card, ElidedLabel, IconButton, line_edit, number_label, row
+from desktop.ui.widgets import Card, ElidedLabel, IconButton, line_edit, number_label, row, set_text
 
 MOST_THUMBNAILS = 12
 IN_A_ROW = 6
@@ -60,6 +60,9 @@ class ClassPart(Card):
         self.typed.hide()
         self.typed.editingFinished.connect(self._typed)
         self.typed.installEventFilter(self)
+        if shown.left_out:
+            self.name.setEnabled(False)
+            set_text(count, self.tr("left out"))
         self.more = IconButton("more", self.tr("Change the class {name}").format(name=shown.name), self._open_menu)
         self.more.setVisible(edit is not None)
         line = row(self.name, self.typed, count, self.more, spacing=6)

@@ -42,6 +42,7 @@ class TryPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self._view: TryView | None = None
+        self._pictures = True  # whether the task is one for pictures; of others there is only the score so far
         self._picture = b""
         self._samples: tuple[bytes, ...] = ()
         self.sample_buttons: list[QPushButton] = []
@@ -50,8 +51,11 @@ class TryPage(Page):
         self.empty = Empty("picture", self.tr("Nothing to try yet"),
                            self.tr("Train a model first. Then it waits here for your pictures."),
                            button(self.tr("Go to Train"), lambda: self.send(GoTo("train")), "primary"))
-        top = row(self._picture_card(), self._answer_card(), spacing=14)
+        self._for_pictures: list[QWidget] = [self.choose]
+        answers = self._answer_card()
+        top = row(self._picture_card(), answers, spacing=14)
         top.setStretch(1, 1)
+        self._for_pictures.append(answers)
         self._body = QWidget()
         self._body.setLayout(column(top, self._samples_card(), self._model_card(), spacing=14))
         layout = page_layout(self)
@@ -60,10 +64,12 @@ class TryPage(Page):
         layout.addWidget(self.empty, 1)
 
     def show_state(self, state: WindowState) -> None:
-        view = state.try_
-        if view == self._view:
+        view, pictures = state.try_, state.task is None or state.task.kind == "images"
+        if (view, pictures) == (self._view, self._pictures):
             return
-        self._view = view
+        self._view, self._pictures = view, pictures
+        for part in self._for_pictures:
+            part.setVisible(pictures)
         self._body.setVisible(view.ready)
         self.empty.setVisible(not view.ready)
         self.choose.setEnabled(view.ready)
@@ -97,13 +103,15 @@ class TryPage(Page):
         set_kind(self.picture, "quiet")
         self.picture_name = ElidedLabel("", "quiet", Qt.TextElideMode.ElideMiddle)
         self.picture_name.setFixedWidth(side)
-        card.body.addWidget(label(self.tr("What the model sees"), "strong"))
+        head, line = label(self.tr("What the model sees"), "strong"), rule()
+        self._for_pictures += [head, self.picture, self.picture_name, line]
+        card.body.addWidget(head)
         card.body.addWidget(self.picture)
         card.body.addWidget(self.picture_name)
         card.body.addStretch(1)
         self.score, self.score_note = label("", "title"), label("", "quiet", wrap=True)
         self.score_note.setFixedWidth(side)
-        card.body.addWidget(rule())
+        card.body.addWidget(line)
         card.body.addSpacing(theme.px(2))
         card.body.addLayout(column(self.score, self.score_note, spacing=2))
         card.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)

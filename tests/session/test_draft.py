@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desktop.errors import TaskFileError, TaskSaveError
-from desktop.session.draft import BY_KEY, FIELDS, SUFFIX, Draft, load_task, save_task
+from desktop.session.draft import BY_KEY, FIELDS, Draft, load_task, save_task
 from desktop.tasks.builtin import DIGITS, IMAGES
+from desktop.values import TASK_SUFFIX
 
 
 def drawn() -> Draft:
@@ -74,7 +75,7 @@ def test_a_draft_begins_with_the_task_chosen_but_not_with_its_sample() -> None:
 def test_the_file_can_be_read_by_people_and_brings_the_same_task(tmp_path: Path) -> None:
     spec = drawn().spec
     kept = save_task(spec, tmp_path / "doodles")
-    assert kept.name == f"doodles{SUFFIX}"
+    assert kept.name == f"doodles{TASK_SUFFIX}"
     text = kept.read_text("utf-8")
     assert '\n    "classes": [' in text
     assert json.loads(text)["form"]["classes"] == ["cat", "sea bird", "dog"]
@@ -90,7 +91,7 @@ def test_the_file_can_be_read_by_people_and_brings_the_same_task(tmp_path: Path)
 ])
 def test_a_file_that_is_wrong_is_refused_with_its_name_and_the_key(tmp_path: Path, change: dict[str, object],
                                                                     words: str) -> None:
-    path = tmp_path / f"x{SUFFIX}"
+    path = tmp_path / f"x{TASK_SUFFIX}"
     path.write_text(json.dumps(json.loads(drawn().spec.to_json()) | change), "utf-8")
     with pytest.raises(TaskFileError) as caught:
         load_task(path)
@@ -107,7 +108,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_file_gives_a_task_or_a_sentence(content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(suffix=SUFFIX) as file:
+    with tempfile.NamedTemporaryFile(suffix=TASK_SUFFIX) as file:
         file.write(content)
         file.flush()
         with contextlib.suppress(TaskFileError):

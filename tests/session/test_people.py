@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from desktop.intents import AddData, GoTo, SetTraining, Start, TryImage, TrySample
+from desktop.intents import AddData, GoTo, SaveTask, SetDraft, SetTraining, Start, TryImage, TrySample
 from tests.session.conftest import House, Person
 
 Run = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
@@ -78,6 +78,91 @@ def test_two_people_train_together_by_link(in_house: Run) -> None:
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [4, 4]
         assert {member.name for member in ends[0].members} == {ends[0].name, ends[1].name}
+
+    in_house(story)
+
+
+def folders(place: Path, *names: str) -> Path:
+    """Class folders with 12 small pictures each: a bright bar whose place says which class it is."""
+    for number, name in enumerate(names):
+        (place / name).mkdir(parents=True)
+        for i in range(12):
+            picture = Image.new("L", (16, 16), 20 + i)
+            picture.paste(230, (4 * (sum(map(ord, name)) % 4), 0, 4 * (sum(map(ord, name)) % 4) + 4, 16))
+            picture.save(place / name / f"{number}-{i}.png")
+    return place
+
+
+def test_a_task_made_in_one_window_is_joined_by_another_whose_folders_differ(in_house: Run, tmp_path: Path) -> None:
+    """One class of the room is missing there, and one is there that the room does not know."""
+    mine, theirs = folders(tmp_path / "mine", "cat", "dog", "owl"), folders(tmp_path / "theirs", "dog", "owl", "fox")
+
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "3", "--rounds", "3")
+        await host.click("Start…")
+        await host.click("Make your own…")
+        for key, value in {"title": "Who is it?", "classes": "cat, dog, owl", "height": "16", "width": "16",
+                           "channels": "grey", "model": "digits-cnn", "min_members": "2"}.items():
+            host.controller.intend(SetDraft(key, value))
+        await host.until(lambda: state(host).draft.parameters is not None, "the size of the model")
+        assert state(host).draft.error == ""
+        kept = tmp_path / "who.peerloom-task"
+        host.controller.intend(SaveTask(str(kept)))
+        await host.click("Use this task")
+        host.controller.intend(AddData((str(mine),)))
+        await host.until(lambda: bool(state(host).data and state(host).data.usable), "usable data")
+        assert state(host).recent == (str(mine),)
+        await host.click("Continue")
+        await host.click("Open the room")
+        await host.until(lambda: room_state(host) == "open", "an open room")
+        guest = house.sit_down()
+        await join(guest, str(state(host).room.link))
+        assert state(guest).task.title == "Who is it?"
+        guest.controller.intend(AddData((str(theirs),)))
+        await guest.until(lambda: bool(state(guest).data and not state(guest).data.reading), "data")
+        assert state(guest).data.usable, state(guest).data.error
+        listed = " ".join(f"{each.title} {each.text} {' '.join(each.files)}" for each in state(guest).data.findings)
+        assert "fox" in listed
+        assert "cat" in listed
+        await guest.click("Continue")
+        await start_together(host, guest)
+        ends = [state(person).session for person in (host, guest)]
+        assert ends[0].digest == ends[1].digest
+        other = house.sit_down(str(kept))
+        await other.until(lambda: state(other).page == "data", "the task of the file")
+        assert state(other).task.title == "Who is it?"
+
+    in_house(story)
+
+
+def test_two_people_train_on_a_play_and_on_a_text_of_their_own(in_house: Run, tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "3", "--rounds", "2")
+        await host.click("Start…")
+        await host.click("Choose A play by Shakespeare")
+        await take_sample(host)
+        view = state(host).data
+        assert (view.title, view.text.encoding, view.text.sample[:6]) == ("Hamlet", "utf-8", "Hamlet")
+        await host.click("Open the room")
+        await host.until(lambda: room_state(host) == "open", "an open room")
+        guest = house.sit_down()
+        await join(guest, str(state(host).room.link))
+        (tmp_path / "plays").mkdir()
+        (tmp_path / "plays" / "été.txt").write_bytes("Wo ist der König? Er schläft – süß.\n".encode("cp1252") * 400)
+        guest.controller.intend(AddData((str(tmp_path / "plays"),)))
+        await guest.until(lambda: bool(state(guest).data and state(guest).data.usable), "usable data")
+        assert state(guest).data.text.encoding == "cp1252"
+        await guest.click("Continue")
+        await start_together(host, guest)
+        ends = [state(person).session for person in (host, guest)]
+        assert ends[0].digest == ends[1].digest
+        assert [end.round for end in ends] == [2, 2]
+        assert ends[0].parameters == 103_344
+        for person in (host, guest):
+            person.controller.intend(GoTo("try"))
+            assert state(person).try_.ready
+            assert state(person).try_.samples == ()
+        await host.until(lambda: not host.buttons("Choose a picture…"), "no picture to choose for text")
 
     in_house(story)
 

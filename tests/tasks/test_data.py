@@ -200,8 +200,15 @@ def test_broken_pictures_do_not_count(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_classes_that_the_room_does_not_have_are_refused_by_name(tmp_path: Path) -> None:
+def test_classes_that_the_room_does_not_have_are_left_out_and_named(tmp_path: Path) -> None:
     cats_and_dogs(tmp_path, 5)
+    fill(tmp_path / "bird", 7)
+    data = load(tmp_path)
+    assert len(data.train) + len(data.validation) + len(data.test) == 10
+    assert [finding.files for finding in data.findings] == [("bird: 7 pictures",)]
+
+
+def test_folders_of_which_none_is_a_class_of_the_room_are_refused_by_name(tmp_path: Path) -> None:
     fill(tmp_path / "bird", 5)
     with pytest.raises(ClassesDifferError, match=r"not part of the room: bird\. The room has: cat, dog"):
         load(tmp_path)

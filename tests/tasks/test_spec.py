@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from desktop.errors import TaskError, TooLittleDataError
 from desktop.tasks.builtin import DIGITS, IMAGES, TASKS, card
-from desktop.tasks.spec import TaskSpec, class_name
+from desktop.tasks.spec import TaskSpec, Text, class_name
 
 CATS = IMAGES.with_classes(["dog", "cat"])
 
@@ -30,6 +30,30 @@ def test_the_digits_task_has_the_values_of_the_table() -> None:
     assert (form.height, form.width, form.channels) == (8, 8, 1)
     assert (DIGITS.optimiser, DIGITS.lr, DIGITS.batch, DIGITS.local_steps) == ("adamw", 1e-3, 32, 20)
     assert DIGITS.classes == ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+
+
+@pytest.mark.parametrize(("name", "size", "classes", "model", "optimiser", "lr", "batch", "epochs"), [
+    ("mnist", (28, 28, 1), 10, "mnist-cnn", "adam", 1e-3, 64, (20, 2)),
+    ("lus_covid", (100, 100, 3), 2, "lus-cnn", "sgd", 0.01, 5, (50, 2)),
+    ("cifar10", (224, 224, 3), 10, "mobilenet-v1", "sgd", 0.01, 10, (10, 1)),
+    ("simple_face", (200, 200, 3), 2, "mobilenet-v2", "sgd", 0.001, 10, (50, 1)),
+])
+def test_the_tasks_for_pictures_have_the_values_of_the_table(
+        name: str, size: tuple[int, int, int], classes: int, model: str, optimiser: str, lr: float, batch: int,
+        epochs: tuple[int, int]) -> None:
+    task = TASKS[name]
+    form = task.images
+    assert ((form.height, form.width, form.channels), len(form.classes)) == (size, classes)
+    assert (task.model, task.optimiser, task.lr, task.batch) == (model, optimiser, lr, batch)
+    assert (task.rounds * task.local_epochs, task.local_epochs) == epochs
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("shakespeare", "bytes"), ("wikitext", "bpe")])
+def test_the_tasks_for_text_have_the_values_of_the_table(name: str, tokens: str) -> None:
+    task = TASKS[name]
+    assert isinstance(task.form, Text)
+    assert (task.form.tokens, task.form.block, task.model) == (tokens, 128, "gpt-nano")
+    assert (task.optimiser, task.lr, task.clip, task.batch, task.local_steps) == ("adamw", 1e-3, 1.0, 8, 50)
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)

@@ -18,6 +18,7 @@ from desktop.errors import MemoryShortError
 from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS, IMAGES
 from desktop.tasks.data import ArraySet, Batches, TaskData, load_sample
+from desktop.tasks.samples import Samples
 from desktop.trainer import memory
 from desktop.trainer.loop import LocalTraining, backends, flatten, memory_ran_out, pick_device
 
@@ -248,6 +249,32 @@ def test_a_batch_in_pieces_gives_the_step_of_the_whole_batch() -> None:
         assert one.loss == pytest.approx(other.loss, rel=1e-5)
         assert (one.step, one.accuracy) == (other.step, other.accuracy)
     assert pieces.samples == whole.samples == 150
+
+
+class Ahead:
+    """Samples that say what they were told to read ahead."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples, self.told = samples, list[list[int]]()
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def batch(self, indices: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.samples.batch(indices)
+
+    def ahead(self, indices: np.ndarray) -> None:
+        self.told.append(indices.tolist())
+
+
+def test_the_next_piece_is_read_ahead_and_after_the_last_one_the_next_batch() -> None:
+    few = load_sample(DIGITS)
+    training = LocalTraining(DIGITS, msgspec.structs.replace(few, train=(ahead := Ahead(few.train))), "cpu", seed=5)
+    training._fits = 4
+    training.begin(2, batch=10, lr=0.01)
+    a_step(training)
+    first, second = (next(batches) for batches in [Batches(len(few.train), 10, 5)] for _ in range(2))
+    assert ahead.told == [first[4:8].tolist(), first[8:].tolist(), second.tolist()]
 
 
 def test_memory_that_runs_out_in_the_middle_of_a_batch_leaves_no_half_gradient() -> None:

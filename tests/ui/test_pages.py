@@ -433,6 +433,22 @@ def test_model_is_tried(window: MainWindow, asked: list[Intent], press: Press) -
     assert asked == [TrySample(2), OpenFolder(sample_states.MODELS[0].path), TryImage("/home/me/seven.png")]
 
 
+def test_of_a_model_for_text_there_is_the_score_and_no_picture(window: MainWindow) -> None:
+    state = sample_states.try_page()
+    assert state.task is not None
+    plain = replace(state, task=replace(state.task, kind="text"),
+                    try_=TryView(ready=True, test_accuracy=0.41, test_samples=175, model_path="/models/play"))
+    page = show(window, plain)
+    assert page.score.isVisible()
+    assert page.path.isVisible()
+    for part in (page.choose, page.picture, page.answer, *page.sample_buttons):
+        assert not part.isVisible()
+    page = show(window, state)
+    assert page.picture.isVisible()
+    assert page.answer.isVisible()
+    assert page.choose.isVisible()
+
+
 def test_picture_that_cannot_be_read_says_why(window: MainWindow) -> None:
     view = TryView(ready=True, error="cat.png cannot be opened as a picture: it is cut off. It is skipped.")
     page = show(window, replace(sample_states.try_empty(), try_=view))
