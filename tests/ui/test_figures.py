@@ -16,7 +16,7 @@ from tests.ui import sample_states
     (0.972, {"f1": 0.9714, "auc": 0.99}, "97.2 % right on 360 test samples, F1 0.971, AUC 0.990"),
     (0.5, {}, "50.0 % right on 360 test samples"),
     (None, {"mae": 6911.4, "r2": -0.5}, "6,911 mean error on 360 test samples, R² -0.500"),
-    (0.4, {"perplexity": 12.62}, "12.620 perplexity on 360 test samples"),
+    (0.4, {"perplexity": 12.62}, "12.62 perplexity on 360 test samples"),
 ])
 def test_each_task_has_its_own_figure(accuracy: float | None, metrics: dict[str, float], words: str) -> None:
     assert f"{figures.score(accuracy, metrics)} {figures.meaning(metrics, 360)}" == words
@@ -28,7 +28,7 @@ def test_without_a_test_there_is_a_dash() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    (0.2314, "0.231"), (0.0, "0.000"), (0.00042, "0.000420"), (12.3, "12.300"), (-12345.6, "-12,346"),
+    (0.2314, "0.231"), (0.0, "0.000"), (0.00042, "0.000420"), (12.3, "12.30"), (-12345.6, "-12,346"),
     (float("nan"), "–"), (None, "–"), (1e-300, "0.000000000"),
 ])
 def test_numbers_of_any_size(value: float | None, text: str) -> None:
@@ -56,7 +56,7 @@ def test_a_number_has_errors_and_no_accuracy(window: MainWindow) -> None:
 def test_text_has_a_perplexity(window: MainWindow) -> None:
     page = shown(window, sample_states.training_text())
     assert page.loss.note.isVisible()
-    assert page.loss.note.text() == "perplexity 12.620"
+    assert page.loss.note.text() == "perplexity 12.62"
     assert page.accuracy.isVisible()  # of the next token
     assert not page.accuracy.note.isVisible()
 
