@@ -63,6 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int | None = None
     precision: str | None = None
     weighting: str | None = None
+    topology: str | None = None
     outer: str | None = None
     outer_lr: float | None = None
     outer_momentum: float | None = None
@@ -133,6 +134,8 @@ OPTIONS: dict[str, Declared] = {
     "rounds": Declared(Whole(1, 1_000_000), "N", "how many rounds to train"),
     "precision": Declared(Choice(("f32", "f16", "int8")), "P", "what travels: f32, f16 or int8"),
     "weighting": Declared(Choice(("samples", "equal")), "W", "members weigh by their samples, or equal"),
+    "topology": Declared(Choice(("butterfly", "star")), "T",
+                         "butterfly: all add up; star: the leader does, if it alone has a fast link"),
     "outer": Declared(Choice(("none", "momentum", "nesterov")), "O",
                       "outer optimiser on the members' mean: none, momentum or nesterov (DiLoCo)"),
     "outer-lr": Declared(Real(0, 10, open_low=True), "X", "learning rate of the outer optimiser, 0.7 if not given"),
@@ -158,8 +161,8 @@ OPTIONS: dict[str, Declared] = {
 }
 
 # What the host of a room decides for all members.
-TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "local-epochs", "rounds", "precision", "weighting", "outer",
-                 "outer-lr", "outer-momentum", "seed")
+TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "local-epochs", "rounds", "precision", "weighting", "topology",
+                 "outer", "outer-lr", "outer-momentum", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
             "reach": "reach", "min_members": "members"}

@@ -121,6 +121,7 @@ class SessionState(Frozen):
     outer: str = "none"  # outer optimiser: "none" | "momentum" | "nesterov"
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
+    topology: str = "butterfly"
     round_progress: float = 0.0  # of the round in hand, 0..1
     batch: int = 0
     lr: float = 0.0
@@ -287,6 +288,7 @@ class TrainingValues(Frozen):
     outer: str = "none"
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
+    topology: str = "butterfly"  # all members share the reducing | "star": the leader does it
 
 
 class NearbyRoom(Frozen):

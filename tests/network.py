@@ -62,8 +62,9 @@ def why_not() -> str:
 class Network:
     """Machines number 1 to `machines`, addresses 10.77.0.1 and so on; a context manager.
 
-    `delay_s` is for one way, `loss` a share (0..1) of the packets of each direction, `rate` bytes per second that one
-    machine can send (0: any). The same seed loses the same packets, counted per direction.
+    `delay_s` is for one way, `loss` a share (0..1) of the packets of each direction, `rate` bytes per second of each
+    direction (0: any); `limit` is for what a machine sends to all others together. The same seed loses the same
+    packets, counted per direction.
     """
 
     def __init__(
@@ -115,6 +116,10 @@ class Network:
     ) -> None:
         """Other conditions from now on, everywhere or for one direction (from, to); None leaves one as it is."""
         self._tell(do="change", pair=pair, delay_s=delay_s, loss=loss, rate=rate)
+
+    def limit(self, machine: int, rate: float) -> None:
+        """From now on this machine's uplink carries so many bytes per second; 0: any number."""
+        self._tell(do="limit", machine=machine, rate=rate)
 
     def block(self, a: int, b: int, *, both: bool = True) -> None:
         """Nothing comes from `a` to `b` any more, nor back if `both`; what is on its way is lost too."""
@@ -210,16 +215,35 @@ def _make_machine(name: str, number: int) -> int:
     return fd
 
 
+class Gate:
+    """Lets so many bytes through per second; 0: any number."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+        self.sent = 0.0  # when the last packet had left
+
+    def full(self, now: float) -> bool:
+        """Whether a packet that comes now would wait too long."""
+        self.sent = max(self.sent, now)
+        return self.sent - now > QUEUE_S
+
+    def leave(self, size: int) -> float:
+        """When a packet that comes now has left."""
+        if self.rate:
+            self.sent += size / self.rate
+        return self.sent
+
+
 class Way:
     """One direction between two machines: its conditions, and its packets on their way, first come first served."""
 
-    def __init__(self, seed: str) -> None:
-        self.delay_s = self.loss = self.rate = 0.0
+    def __init__(self, seed: str, uplink: Gate | None = None) -> None:
+        self.delay_s = self.loss = 0.0
+        self._gate, self._uplink = Gate(), uplink or Gate()
         self.blocked = False
         self.packets: deque[tuple[float, bytes]] = deque()  # when due, what
         self.counts = {"carried": 0, "lost": 0, "blocked": 0}
         self._chance = random.Random(seed)
-        self._sent = 0.0  # when the last packet had left, with a rate
         self._last = 0.0  # when the last packet is due: none overtakes it, even if the delay shrinks
 
     def take(self, packet: bytes, now: float) -> None:
@@ -227,14 +251,22 @@ class Way:
         if self.blocked:
             self.counts["blocked"] += 1
             return
-        self._sent = max(self._sent, now)
-        if (self.loss and self._chance.random() < self.loss) or self._sent - now > QUEUE_S:
+        lost = bool(self.loss) and self._chance.random() < self.loss
+        if any([lost, self._gate.full(now), self._uplink.full(now)]):
             self.counts["lost"] += 1
             return
-        if self.rate:
-            self._sent += len(packet) / self.rate
-        self._last = max(self._last, self._sent + self.delay_s)
+        left = max(self._gate.leave(len(packet)), self._uplink.leave(len(packet)))
+        self._last = max(self._last, left + self.delay_s)
         self.packets.append((self._last, packet))
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second, 0: any number."""
+        return self._gate.rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self._gate.rate = rate
 
     def block(self) -> None:
         """From now on, and for what is on its way."""
@@ -248,7 +280,8 @@ class Relay:
 
     def __init__(self, seed: str, fds: Sequence[int]) -> None:
         self._fds = dict(enumerate(fds, 1))
-        self._ways = {(a, b): Way(f"{seed} {a} {b}") for a in self._fds for b in self._fds if a != b}
+        self._uplinks = {machine: Gate() for machine in self._fds}
+        self._ways = {(a, b): Way(f"{seed} {a} {b}", self._uplinks[a]) for a in self._fds for b in self._fds if a != b}
 
     def run(self) -> None:
         """Ends with the input. select() rather than epoll: it waits for parts of a millisecond."""
@@ -294,6 +327,8 @@ class Relay:
     def _obey(self, line: dict[str, Any]) -> dict[str, Any]:
         if line["do"] == "count":
             return {"counts": [(a, b, way.counts) for (a, b), way in self._ways.items()]}
+        if line["do"] == "limit":
+            self._uplinks[line["machine"]].rate = line["rate"]
         if line["do"] == "change":
             for way in [self._ways[tuple(line["pair"])]] if line["pair"] else self._ways.values():
                 for name in ("delay_s", "loss", "rate"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.network import Network, Way, why_not
+from tests.network import Gate, Network, Way, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -133,11 +133,26 @@ def test_tcp_with_delay_and_loss(three: Network) -> None:
     assert three.run(1, [sys.executable, "-c", TCP, three.address(2)]) == "True\n"
 
 
-def test_no_more_bytes_a_second_than_asked(three: Network) -> None:
-    three.change(rate=4_000_000)
+@pytest.mark.parametrize("how", ["rate", "limit"])
+def test_no_more_bytes_a_second_than_asked(three: Network, how: str) -> None:
+    if how == "rate":
+        three.change(rate=4_000_000)
+    else:
+        three.limit(1, 4_000_000)
     begun = time.monotonic()
     assert three.run(1, [sys.executable, "-c", TCP, three.address(2)]) == "True\n"
     assert 0.5 <= time.monotonic() - begun < 3.0
+
+
+def test_an_uplink_is_shared_by_all_ways_out_of_a_machine() -> None:
+    uplink = Gate()
+    uplink.rate = 1000.0
+    first, second = Way("1", uplink), Way("2", uplink)
+    for way in (first, second, first, second):
+        way.take(bytes(40), 0.0)
+    assert [due for due, _ in first.packets] == pytest.approx([0.04, 0.12])
+    assert [due for due, _ in second.packets] == pytest.approx([0.08])
+    assert second.counts["lost"] == 1  # it would have waited for 0.12 s
 
 
 def processor_s(process_id: int) -> float:

@@ -44,7 +44,8 @@ def test_every_option(tmp_path: Path) -> None:
               "--profile", str(tmp_path / "p"), "--new-instance", "--window-size", "1280x800"]
     host = Options.parse([*common, "--host", "--members", "3", "--loopback", "--task", "digits", "--batch", "64",
                           "--lr", "1e-3", "--local-steps", "5", "--rounds", "9", "--precision", "f16", "--seed", "7",
-                          "--weighting", "equal", "--outer", "nesterov", "--outer-lr", "0.6", "--outer-momentum", "0"])
+                          "--weighting", "equal", "--topology", "star",
+                          "--outer", "nesterov", "--outer-lr", "0.6", "--outer-momentum", "0"])
     assert (host.share, host.data, host.backend, host.start) == ((2, 3), "sample", "cpu", True)
     assert host.name == "Quiet Heron"
     assert host.ice == ("stun:a.example:3478", "stun:b.example")
@@ -54,7 +55,7 @@ def test_every_option(tmp_path: Path) -> None:
     assert (host.profile, host.new_instance, host.window_size) == (tmp_path / "p", True, (1280, 800))
     assert (host.host, host.members, host.loopback, host.task) == (True, 3, True, "digits")
     assert (host.batch, host.lr, host.local_steps, host.rounds) == (64, 0.001, 5, 9)
-    assert (host.precision, host.seed, host.weighting) == ("f16", 7, "equal")
+    assert (host.precision, host.seed, host.weighting, host.topology) == ("f16", 7, "equal", "star")
     assert (host.outer, host.outer_lr, host.outer_momentum) == ("nesterov", 0.6, 0.0)
     assert Options.parse(["--local-epochs", "0.5"]).local_epochs == 0.5
     guest = Options.parse([*common, "--room", "7-maple-otter", "--at", "192.168.1.20:40123"])
@@ -90,6 +91,7 @@ def test_a_link_and_its_training_values() -> None:
     ("--precision", "f8", "f32, f16, int8"),
     ("--local-epochs", "-1", "a number from 0 to 1000"),
     ("--weighting", "rank", "samples, equal"),
+    ("--topology", "ring", "butterfly, star"),
     ("--outer", "adam", "none, momentum, nesterov"),
     ("--outer-lr", "0", "a number above 0, up to 10"),
     ("--outer-momentum", "1", "a number from 0 to 0.999"),

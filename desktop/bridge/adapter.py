@@ -10,12 +10,14 @@ Buffers cross by reference (`Signal(object)`), never by copy. Digests are made a
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal, Slot
 
 from desktop.bridge.transport import Buffer, TransportListener, digest_of
+from desktop.bridge.uplink import Uplink
 
 OWN_GOODBYE = "the room was left"  # the reason for losing peers when it was I who went
 
@@ -109,7 +111,7 @@ class QtTransport(QObject):
     took = Signal(object)
     broken = Signal(str, str)
 
-    def __init__(self, me: str, woken: Callable[[], None]) -> None:
+    def __init__(self, me: str, woken: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._me = me
         self._woken = woken
@@ -118,6 +120,8 @@ class QtTransport(QObject):
         self._token = 0
         self._hashed: tuple[Buffer, bytes] = (b"", digest_of(b""))  # the last buffer sent, with its digest
         self._unsent: dict[str, dict[int, int]] = {}
+        self._uplink = Uplink(clock)
+        self._bulk: set[int] = set()  # tokens of what counts for that
 
     @property
     def me(self) -> str:
@@ -157,10 +161,16 @@ class QtTransport(QObject):
             self._hashed = (data, digest_of(data))
         self._token += 1
         self._unsent.setdefault(peer, {})[self._token] = len(data)
+        if bulk:
+            self._bulk.add(self._token)
+            self._uplink.handed(len(data))
         self.outgoing.emit(peer, data, self._hashed[1], bulk, self._token)
 
     def unsent(self, peer: str) -> int:
         return sum(self._unsent.get(peer, {}).values())
+
+    def measure_uplink(self) -> float:
+        return self._uplink.measure()
 
     @Slot(str, str)
     def _on_connected(self, peer: str, name: str) -> None:
@@ -171,7 +181,10 @@ class QtTransport(QObject):
 
     @Slot(str, str)
     def _on_lost(self, peer: str, reason: str) -> None:
-        self._unsent.pop(peer, None)
+        for token, size in self._unsent.pop(peer, {}).items():
+            if token in self._bulk:
+                self._bulk.discard(token)
+                self._uplink.dropped(size)
         if self._peers.pop(peer, None) is not None and self._listener:
             self._listener.peer_lost(peer, reason)
         self._woken()
@@ -188,5 +201,8 @@ class QtTransport(QObject):
 
     @Slot(str, int)
     def _on_acknowledged(self, peer: str, token: int) -> None:
-        self._unsent.get(peer, {}).pop(token, None)
+        size = self._unsent.get(peer, {}).pop(token, 0)
+        if size and token in self._bulk:
+            self._bulk.discard(token)
+            self._uplink.taken(size)
         self._woken()

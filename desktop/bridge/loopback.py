@@ -76,6 +76,9 @@ class LoopbackTransport:
     def unsent(self, peer: str) -> int:
         return 0
 
+    def measure_uplink(self) -> float:
+        return 0.0
+
     def connect(self, peer: str) -> None:
         """The hub says that a peer is there."""
         self._peers[peer] = peer

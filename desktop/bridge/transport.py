@@ -46,3 +46,6 @@ class PeerTransport(Protocol):
 
     def unsent(self, peer: str) -> int:
         """Bytes handed over that the peer has not acknowledged. Who produces stops above a high-water mark."""
+
+    def measure_uplink(self) -> float:
+        """Bytes of bulk per second that the others took in exchanges until now; 0: not known. Call it once a round."""

@@ -20,8 +20,8 @@ MOST_ADDRESSES = 16
 MOST_TEXT = 16_384  # characters looked at; the longest valid link is far shorter
 MOST_VALUE = 512
 OPTION_KEYS = (
-    "task", "batch", "lr", "precision", "local-steps", "local-epochs", "rounds", "weighting", "outer", "outer-lr",
-    "outer-momentum", "seed", "ice", "relay",
+    "task", "batch", "lr", "precision", "local-steps", "local-epochs", "rounds", "weighting", "topology", "outer",
+    "outer-lr", "outer-momentum", "seed", "ice", "relay",
 )
 
 # What mail programs, chats and people put around and into a link, and what never occurs within one.

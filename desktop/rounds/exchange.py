@@ -39,20 +39,22 @@ class Exchange:
         return len(self.results) == len(self.plan.reducers)
 
     def outgoing(self) -> list[tuple[int, PeerId]]:
-        """(bucket, reducer) of all contributions that I owe: each reducer's first bucket, then its second, and so on.
+        """(bucket, reducer) of all contributions that I owe: each reducer's first bucket, then on in proportion.
 
-        So a reducer gets a bucket from all at about the same time, and does not hold what it cannot reduce yet. Each
-        contributor begins at another reducer: else that one's downlink would be full while the others' are idle.
+        So a reducer gets a bucket from all at about the same time, and does not hold what it cannot reduce yet; and
+        one that reduces much is not left for the end. Each contributor begins at another reducer: else that one's
+        downlink would be full while the others' are idle.
         """
         if not self.contributes:
             return []
         reducers = self.plan.reducers
         place = {peer: number for number, peer in enumerate(dict.fromkeys((*self.contributors, *reducers)))}
+        total = Counter(reducers)
         seen: Counter[PeerId] = Counter()
         owed = []
         for bucket, peer in enumerate(reducers):
             if peer != self.me:
-                owed.append((seen[peer], (place[peer] - place[self.me]) % len(place), bucket, peer))
+                owed.append((seen[peer] / total[peer], (place[peer] - place[self.me]) % len(place), bucket, peer))
                 seen[peer] += 1
         return [(bucket, peer) for _, _, bucket, peer in sorted(owed)]
 

@@ -80,14 +80,17 @@ class Fetch:
             return
         if sender == peer:
             self._patience[sender] = min(MOST_PATIENCE_S, max(PATIENCE_S, 2 * (room.now - since)))
-        if message.round > room.versions[message.bucket]:
+        newer = message.round > room.versions[message.bucket]
+        if newer:
             self._moved[sender] = room.now
             room.versions[message.bucket] = message.round
             room.do(Restore(message.bucket, sender, payload, message.round))
-        if message.round >= room.round:  # else the sender is behind as well: ask again only after a while
-            self._asked.pop(message.bucket, None)
+        if message.round >= room.round:
             self._given_up.pop(message.bucket, None)
-            self.work()
+        elif not newer:
+            return  # the sender is behind as well: ask again only after a while
+        self._asked.pop(message.bucket, None)  # a round may have been committed while it was on its way
+        self.work()
 
     def again(self, bucket: int | None = None) -> None:
         """Forget one bucket (it could not be used) or all of them (the digest was wrong)."""

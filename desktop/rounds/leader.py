@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from zlib import crc32
 
+from desktop.rounds import shares
 from desktop.rounds.machine import Machine, Table, every
 from desktop.rounds.messages import (
     Announce,
@@ -85,6 +86,7 @@ class Leader:
         self._admitted: dict[PeerId, float] = {}
         self._unsynced: set[PeerId] = set()
         self._ready: dict[PeerId, int] = {}
+        self._uplinks: dict[PeerId, float] = {}  # as members said with their latest `Ready`
         self._applied: dict[PeerId, str] = {}
         self._patience = Patience()
         self._missing = 0  # members, by the last pause
@@ -243,6 +245,7 @@ class Leader:
         """
         room = self._room
         self._newcomers.pop(peer, None)
+        self._uplinks.pop(peer, None)
         if peer in room.view.members:
             self._gone.add(peer)
         self._ready.pop(peer, None)
@@ -366,6 +369,7 @@ class Leader:
             self._ready_after_all(peer, message)
         elif self.machine.state == "collecting" and message.stamp == self._stamp:
             self._unsynced.discard(peer)
+            self._uplinks[peer] = message.uplink
             if message.samples <= 0:
                 self._banned.add(peer)  # it has nothing that could be used, but needs the results like everyone
                 self.work()
@@ -502,17 +506,23 @@ class Leader:
         weighed = {peer: room.values.weight(counted[peer]) for peer in contributors}
         total = sum(weighed.values())
         self._shares = tuple(Share(peer, weight / total) for peer, weight in weighed.items())
-        turn = self._stamp.round
-        able = [peer for peer in contributors if not self._disputed(peer)] or list(contributors)
-        reducers = tuple(able[(bucket + turn) % len(able)] for bucket in range(room.buckets))
         self._applied.clear()
         self._moved.clear()
         self._since, self._half_s = room.now, 0.0
         self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
-        plan = Plan(self._stamp, self._shares, reducers, room.values.precision, room.values.outer)
+        plan = Plan(self._stamp, self._shares, self._reducers(contributors), room.values.precision, room.values.outer)
         for peer in room.present():
             room.send(peer, plan)
+
+    def _reducers(self, contributors: tuple[PeerId, ...]) -> tuple[PeerId, ...]:
+        """Who of the contributors reduces each bucket."""
+        room = self._room
+        able = [peer for peer in contributors if not self._disputed(peer)] or list(contributors)
+        if room.values.topology == "star":
+            return (able[0],) * room.buckets  # I, unless I have nothing to contribute
+        rates = shares.uplinks({peer: self._uplinks.get(peer, 0.0) for peer in able})
+        return shares.reducers(shares.shares(rates, len(self._here())), room.buckets, self._stamp.round)
 
     def _replan(self, why: str) -> None:
         attempt = self._stamp.attempt + 1

@@ -176,7 +176,7 @@ class Member:
 
     def _say_ready(self, round_: int, samples: int) -> None:
         room = self._room
-        room.send(room.view.leader, Ready(self._stamp(round_), samples))
+        room.send(room.view.leader, Ready(self._stamp(round_), samples, room.uplink))
 
     def planned(self, plan: Plan) -> None:
         """The leader says who contributes and who reduces; also a new attempt of the same round."""

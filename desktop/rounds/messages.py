@@ -13,6 +13,7 @@ PeerId = str
 PRECISIONS = ("f32", "f16", "int8")  # in which updates travel
 OUTER = ("none", "momentum", "nesterov")  # what is done to the mean of the updates before it is applied
 WEIGHTINGS = ("samples", "equal")  # what a member's update weighs: the samples it was made of, or as much as any other
+TOPOLOGIES = ("butterfly", "star")  # who reduces: each member a part of the model, or the leader all of it
 MOST_STEPS = 100_000_000  # of one round: more than an epoch of anything that fits into a computer
 MOST_FIGURES, LONGEST_FIGURE = 8, 16  # named figures of a member's validation, characters of a name
 LARGEST = 2**62  # of a round, a term or a number of a view: what is larger is refused, so that one more still fits
@@ -83,13 +84,14 @@ class Values:
     local_epochs: float = 0.0
     weighting: str = "samples"
     outer: Outer = Outer()
+    topology: str = "butterfly"
 
     @property
     def sound(self) -> bool:
         """Whether one can train with them."""
         counts = 0 <= self.rounds <= LARGEST and 1 <= self.local_steps <= MOST_STEPS and 1 <= self.batch <= LARGEST
         reals = isfinite(self.lr) and self.lr > 0 and isfinite(self.local_epochs) and self.local_epochs >= 0
-        words = self.precision in PRECISIONS and self.weighting in WEIGHTINGS
+        words = self.precision in PRECISIONS and self.weighting in WEIGHTINGS and self.topology in TOPOLOGIES
         return counts and reals and words and self.outer.sound
 
     def steps(self, samples: int) -> int:
@@ -117,6 +119,8 @@ class Values:
             parts.append(f"outer optimiser {new.outer.kind}{numbers}")
         if self.weighting != new.weighting:
             parts.append("members weigh alike" if new.weighting == "equal" else "members weigh by samples")
+        if self.topology != new.topology:
+            parts.append("the leader adds up alone" if new.topology == "star" else "all share the adding up")
         named = (("precision", "precision"), ("batch", "batch"), ("lr", "learning rate"), ("rounds", "rounds"))
         parts += [f"{name} {getattr(new, key)}" for key, name in named if getattr(self, key) != getattr(new, key)]
         return ", ".join(parts)
@@ -205,10 +209,14 @@ class Announce(RoundMessage):
 
 @dataclass(frozen=True, slots=True)
 class Ready(RoundMessage):
-    """I have trained for this round on `samples` samples."""
+    """I have trained for this round on `samples` samples.
+
+    `uplink` is what I can send, in bytes per second, by what others took of me in exchanges before; 0: not known.
+    """
 
     stamp: Stamp
     samples: int
+    uplink: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class Room:
     round: int = 0  # last committed round that I know of
     digest: str = ""  # digest of the room's weights after that round
     versions: list[int] = field(default_factory=list)  # per bucket: the round whose weights I hold
+    uplink: float = 0.0  # what I can send, in bytes per second, as last measured; 0: not known
     begun: bool = False  # a first round was announced: from then on `min_members` counts, not `start_members`
     now: float = 0.0
     outbox: list[Action] = field(default_factory=list)

@@ -711,7 +711,7 @@ class Controller(QObject):
             invite=room.link if room and inside else "", rounds=values.rounds, local_steps=values.local_steps,
             batch=values.batch, lr=values.lr, precision=values.precision, local_epochs=values.local_epochs,
             outer=values.outer, outer_lr=values.outer_lr, outer_momentum=values.outer_momentum,
-            policy=Policy(weighting=values.weighting),
+            policy=Policy(weighting=values.weighting), topology=values.topology,
         )
         return self.record.session(base, self.room.rows(), room.host if room else "")
 

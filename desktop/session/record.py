@@ -275,6 +275,7 @@ class Record:
                 precision=progress.values.precision, batch=progress.values.batch, lr=progress.values.lr,
                 local_epochs=progress.values.local_epochs, outer=progress.values.outer.kind,
                 outer_lr=progress.values.outer.lr, outer_momentum=progress.values.outer.momentum,
+                topology=progress.values.topology,
                 policy=Policy(quorum=progress.quorum, n=max(1, len(progress.seats)),
                               deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting),
                 seconds_left=self._seconds_left(progress),

@@ -56,7 +56,7 @@ class Setup:
         options = self._options
         given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
         spec = task.changed(**{key: value for key, value in given.items() if value is not None})
-        keys = ("precision", "local_epochs", "weighting", "outer", "outer_lr", "outer_momentum")
+        keys = ("precision", "local_epochs", "weighting", "topology", "outer", "outer_lr", "outer_momentum")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
         if options.local_steps is not None:
             spec = spec.changed(local_epochs=0.0)
@@ -178,7 +178,7 @@ class Setup:
         """The values chosen, as the rounds know them."""
         v = self.values
         return Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr,
-                      local_epochs=v.local_epochs, weighting=v.weighting,
+                      local_epochs=v.local_epochs, weighting=v.weighting, topology=v.topology,
                       outer=Outer(v.outer, v.outer_lr, v.outer_momentum))
 
     def policy(self, mode: str) -> RoomPolicy:
@@ -199,4 +199,4 @@ def shown(values: Values) -> TrainingValues:
     outer = values.outer
     return TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps, rounds=values.rounds,
                           precision=values.precision, local_epochs=values.local_epochs, weighting=values.weighting,
-                          outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum)
+                          topology=values.topology, outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 
@@ -21,6 +22,33 @@ from desktop.rounds.messages import Outer, Stamp
 from desktop.trainer import wire
 from desktop.trainer.loop import give_back
 from desktop.trainer.outer import OuterState
+
+
+@dataclass
+class Gathered:
+    """What has come of one bucket that I reduce: the first contribution as it came, from the second on the sum of all.
+
+    The first is not added up at once since it takes less than a sum where it came as f16 or int8. A reducer holds no
+    more than one of each bucket, whatever the number of members and however late the last is.
+    """
+
+    peers: set[str] = field(default_factory=set)
+    first: tuple[wire.Payload, float] | None = None  # with its weight
+    total: torch.Tensor | None = None  # float32: the weighted sum of all but `first`
+
+    def add(self, numbers: torch.Tensor, weight: float) -> None:
+        """Count one more; takes `numbers` over: the first become the sum where they lie."""
+        if self.total is None:
+            self.total = numbers.mul_(weight)
+        else:
+            self.total.add_(numbers, alpha=weight)
+
+    def add_first(self, precision: str) -> None:
+        """Count the first too, if it is still as it came."""
+        if self.first is not None:
+            payload, weight = self.first
+            self.first = None
+            self.add(wire.trusted(payload, precision), weight)
 
 
 class Aggregation:
@@ -37,9 +65,10 @@ class Aggregation:
         self.versions = [0] * len(self.slices)
         self.stamp: Stamp | None = None
         self.precision = "f32"
-        self._kept: dict[int, dict[str, wire.Payload]] = {}
+        self._gathered: dict[int, Gathered] = {}  # by bucket that I reduce
         self._results: dict[int, wire.Payload] = {}
-        self._dropped: list[wire.Payload] = []
+        self._digest, self._digested = hashlib.sha256(), 0  # of the weights to be; so many buckets are in it
+        self._dropped: list[object] = []
         self.outer = OuterState()
         self._contributes = False  # to the attempt in hand
         # As int8 themselves: what that loses is a 250th of a rounding error, and a rest takes a quarter of the memory.
@@ -66,10 +95,9 @@ class Aggregation:
 
     def _forget(self) -> None:
         self.stamp = None
-        self._dropped += self._results.values()
-        for payloads in self._kept.values():
-            self._dropped += payloads.values()
-        self._kept, self._results, self._owed_next = {}, {}, {}
+        self._dropped += [*self._results.values(), *self._gathered.values()]
+        self._begin_digest()
+        self._gathered, self._results, self._owed_next = {}, {}, {}
 
     def freeing(self) -> Iterator[None]:
         """Give back what was forgotten, bucket by bucket: a whole model's would hold the interpreter lock for long."""
@@ -84,24 +112,34 @@ class Aggregation:
         rest = self._rests.get(bucket)
         return update if rest is None else update.add_(wire.trusted(rest, "int8"))
 
-    def keep(self, bucket: int, peer: str, payload: object) -> None:
-        """Keep a contribution until its bucket is reduced; ValueError when it cannot be used."""
-        self._kept.setdefault(bucket, {})[peer] = wire.checked(payload, self.count(bucket), self.precision)
+    def keep(self, bucket: int, peer: str, payload: object, weight: float) -> None:
+        """Count a contribution, once for each peer; ValueError when it cannot be used."""
+        usable = wire.checked(payload, self.count(bucket), self.precision)
+        here = self._gathered.setdefault(bucket, Gathered())
+        if here.peers:
+            here.add_first(self.precision)
+            here.add(wire.trusted(usable, self.precision), weight)
+        else:
+            here.first = (usable, weight)
+        here.peers.add(peer)
 
     def has_all(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str) -> bool:
         """Whether every contribution to a bucket is here; my own always is."""
-        return all(peer == me or peer in self._kept.get(bucket, {}) for peer, _ in shares)
+        here = self._gathered.get(bucket, Gathered())
+        return all(peer == me or peer in here.peers for peer, _ in shares)
 
     def reduce(self, bucket: int, shares: tuple[tuple[str, float], ...], me: str, out: memoryview) -> None:
-        """The outer step on the weighted sum of the contributions, in the order of `shares`; kept as result.
+        """The outer step on the weighted sum of the contributions, in the order in which they came; kept as result.
 
         It is rounded to the wire into `out`. ValueError with the reason when my own update, or the sum, is not finite.
         """
-        kept = self._kept.pop(bucket, {})
-        total = torch.zeros(self.count(bucket))
+        here = self._gathered.pop(bucket, Gathered())
+        here.add_first(self.precision)
         for peer, weight in shares:
-            total.add_(self._mine(bucket) if peer == me else wire.trusted(kept[peer], self.precision), alpha=weight)
-        step = self.outer.step(bucket, total)
+            if peer == me:
+                here.add(self._mine(bucket), weight)
+        assert here.total is not None
+        step = self.outer.step(bucket, here.total)
         if bucket in self._owed:
             step.add_(wire.trusted(self._owed[bucket], "int8"))
         wire.encode(step, self.precision, out)
@@ -129,18 +167,27 @@ class Aggregation:
         """What is in `_results` was checked when it came: the sum is made twice, for the digest and for the commit."""
         return self.committed[self.slices[bucket]] + wire.trusted(self._results[bucket], self.precision)
 
+    def _begin_digest(self) -> None:
+        self._digest, self._digested = hashlib.sha256(), 0
+
+    def digest_ahead(self) -> bool:
+        """Take the next bucket into the digest, if its result is here; while others still come there is time for it."""
+        if self._digested not in self._results:
+            return False
+        self._digest.update(wire.view(self._with_result(self._digested)))
+        self._digested += 1
+        return True
+
     def digest_with_results(self) -> Iterator[str]:
-        """Digest of committed weights plus results; yields "" per bucket, at last the hex digest.
+        """Digest of committed weights plus results; yields "" per bucket that it lacked, at last the hex digest.
 
         Yields nothing more as soon as a result is missing (a new attempt has begun).
         """
-        digest, stamp = hashlib.sha256(), self.stamp
-        for bucket in range(len(self)):
-            if self.stamp != stamp or bucket not in self._results:
-                return
-            digest.update(wire.view(self._with_result(bucket)))
+        stamp = self.stamp
+        while self.stamp == stamp and self.digest_ahead():
             yield ""
-        yield digest.hexdigest()
+        if self.stamp == stamp and self._digested == len(self):
+            yield self._digest.hexdigest()
 
     def apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[None]:
         """Commit: add the results, and let the model go on from there."""
@@ -192,6 +239,7 @@ class Aggregation:
     def restore(self, bucket: int, round_: int, payload: object) -> None:
         """Take a bucket of committed weights from a snapshot; ValueError when it cannot be used."""
         self.committed[self.slices[bucket]] = wire.decode(payload, self.count(bucket), "f32")
+        self._begin_digest()
         self.versions[bucket] = round_
         self.rewind(bucket)
         # What was committed meanwhile may have held these rests: to leave one out costs no more than to count it twice.

@@ -79,6 +79,7 @@ class Training:
         self._order, self._transport, self._say, self._clock = order, transport, say, clock
         self.spec = TaskSpec.from_json(order.task)
         self._schema = self.spec.schema_digest()
+        memory.spare()
         # Batches differ between members: the peer's id is the seed of what is its own.
         seed = random.Random(f"{self.spec.seed}/{transport.me}").getrandbits(32)
         try:
@@ -232,7 +233,7 @@ class Training:
         if self._stopping and not self.ended:
             self._job = self._finish(complete=False)
             return True
-        return False
+        return self.numbers.digest_ahead()
 
     def _release_held(self) -> bool:
         """Send the next thing that waits, to the peer that has the least on its way."""
@@ -272,6 +273,7 @@ class Training:
             self.local.forget_momentum()
         else:
             self._diverged = 0
+        self.engine.room.uplink = self._transport.measure_uplink()
         self.engine.trained(self._training_round, samples, self._clock())
         self._training_round = 0
 
@@ -288,7 +290,7 @@ class Training:
                 self._training_round = 0
                 self.local.cancel()
             case act.BeginExchange(plan):
-                self._weights = {share.peer: round(share.weight, 6) for share in plan.shares}
+                self._weights = {share.peer: share.weight for share in plan.shares}
                 contributes = self._transport.me in self._weights
                 self.numbers.begin(plan.stamp, plan.precision, plan.outer, contributes=contributes)
                 self._job = self._make_room()
@@ -300,7 +302,7 @@ class Training:
                 if not any(isinstance(other, act.SendSnapshot) and other.bucket == bucket for other in waiting):
                     waiting.append(action)  # else it asks once more for what it will get
             case act.Keep(stamp, bucket, peer, payload):
-                self._try(lambda: self.numbers.keep(bucket, peer, payload), stamp, peer)
+                self._try(lambda: self.numbers.keep(bucket, peer, payload, self._weights[peer]), stamp, peer)
             case act.Reduce():
                 self._reduce(action)
             case act.KeepResult(stamp, bucket, peer, payload):
@@ -328,7 +330,7 @@ class Training:
     def _make_room(self) -> Iterator[object]:
         """For an exchange: what earlier ones and training left behind goes."""
         yield from self.numbers.freeing()
-        memory.trim()
+        memory.spare()
         yield None
 
     def _drop_held(self, *kinds: type[act.Action]) -> None:
@@ -337,6 +339,7 @@ class Training:
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
         """Go back to the committed weights, then train from there."""
+        memory.keep()
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
@@ -492,7 +495,8 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, weights=tuple(self._weights.items()), values=self.engine.room.values,
+                fetched=status.fetched, values=self.engine.room.values,
+                weights=tuple((peer, round(weight, 6)) for peer, weight in self._weights.items()),
                 steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )
         )

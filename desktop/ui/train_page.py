@@ -116,6 +116,8 @@ class StatusCard(Card):
             notes.append(session.precision)
             if session.policy.weighting == "equal":
                 notes.append(self.tr("all weigh alike"))
+            if session.topology == "star":
+                notes.append(self.tr("the leader adds up alone"))
             if session.outer != "none":
                 notes.append(session.outer)
             if session.bytes_per_s > 0:

@@ -13,6 +13,7 @@ from desktop.ui.widgets import Card, ChoiceBox, ElidedLabel, RateBox, WholeBox, 
 PRECISIONS = ("f32", "f16", "int8")
 OUTER = ("none", "momentum", "nesterov")
 WEIGHTINGS = ("samples", "equal")
+TOPOLOGIES = ("butterfly", "star")
 
 
 class EpochsBox(RateBox):
@@ -27,7 +28,7 @@ class EpochsBox(RateBox):
 
 
 class ValuesCard(Card):
-    """Five fields on one line, and five more in their place."""
+    """Five fields on one line; three more in their place, and then another three."""
 
     intent = Signal(object)
 
@@ -44,6 +45,8 @@ class ValuesCard(Card):
         self.local_epochs = EpochsBox(self.tr("Local epochs"))
         self.weighting = ChoiceBox(self.tr("Members weigh by"))
         self.weighting.addItems(WEIGHTINGS)
+        self.topology = ChoiceBox(self.tr("Who adds up"))
+        self.topology.addItems(TOPOLOGIES)
         self.outer = ChoiceBox(self.tr("Outer optimiser"))
         self.outer.addItems(OUTER)
         self.outer_lr = RateBox(self.tr("Outer learning rate"), 0.000001, 10.0)
@@ -55,23 +58,24 @@ class ValuesCard(Card):
         self.precision.setToolTip(self.tr("how exactly numbers travel; f16 halves the bytes, int8 quarters them"))
         self.local_epochs.setToolTip(self.tr("passes through your own data between two exchanges, instead of steps"))
         self.weighting.setToolTip(self.tr("samples: more data counts more; equal: each member counts alike"))
+        self.topology.setToolTip(self.tr("butterfly: members share the adding up, as their links allow; "
+                                         "star: the leader does it all, when it alone has a fast link"))
         self.outer.setToolTip(self.tr("what is done with the members' mean; nesterov is what DiLoCo does"))
         self.note = ElidedLabel("", "quiet")
-        self.more = button("", self._turn, "link", self.tr("More values"))
+        self.more = button("", lambda: self._turn(self._line_shown + 1), "link", self.tr("More values"))
         head = row(label(self.tr("How the room trains"), "strong"), self.note, self.more, spacing=14)
         head.setStretch(1, 1)
         self.body.addLayout(head)
         self._lines = self._fields()
         for fields in self._lines:
             self.body.addWidget(fields)
-        self._lines[0].hide()
-        self._turn()
+        self._turn(0)
         self._connect()
 
     def show_values(self, values: TrainingValues, *, own: bool, running: bool = False) -> None:
         """Show the values; `own` when this window may change them, `running` when they count from the next round on."""
         parts = (self.batch, self.lr, self.local_steps, self.rounds, self.precision, self.local_epochs, self.weighting,
-                 self.outer, self.outer_lr, self.outer_momentum)
+                 self.topology, self.outer, self.outer_lr, self.outer_momentum)
         for part in parts:
             part.setEnabled(own)
         stepwise = values.outer != "none"
@@ -96,27 +100,29 @@ class ValuesCard(Card):
         self.precision.setCurrentText(values.precision)
         self.local_epochs.setValue(values.local_epochs)
         self.weighting.setCurrentText(values.weighting)
+        self.topology.setCurrentText(values.topology)
         self.outer.setCurrentText(values.outer)
         self.outer_lr.setValue(values.outer_lr)
         self.outer_momentum.setValue(values.outer_momentum)
         self._showing = False
 
-    def _turn(self) -> None:
-        """Show the other line."""
-        first, second = self._lines
-        other = first.isVisibleTo(self)
-        first.setVisible(not other)
-        second.setVisible(other)
-        set_text(self.more, self.tr("Back") if other else self.tr("More"))
+    def _turn(self, line: int) -> None:
+        """Show this line alone; after the last comes the first."""
+        self._line_shown = line % len(self._lines)
+        for number, fields in enumerate(self._lines):
+            fields.setVisible(number == self._line_shown)
+        last = self._line_shown == len(self._lines) - 1
+        set_text(self.more, self.tr("Back") if last else self.tr("More"))
 
-    def _fields(self) -> tuple[QWidget, QWidget]:
+    def _fields(self) -> tuple[QWidget, ...]:
         first = self._line(68, (self.tr("Batch"), self.batch), (self.tr("Learning rate"), self.lr),
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
                            (self.tr("Precision"), self.precision))
         second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
-                            (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
-                            (self.tr("Momentum"), self.outer_momentum))
-        return first, second
+                            (self.tr("Adding up"), self.topology))
+        third = self._line(48, (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
+                           (self.tr("Momentum"), self.outer_momentum))
+        return first, second, third
 
     def _line(self, least: int, *fields: tuple[str, QWidget]) -> QWidget:
         line = row(spacing=12)
@@ -136,6 +142,7 @@ class ValuesCard(Card):
         self.precision.currentTextChanged.connect(lambda value: self._send("precision", value))
         self.local_epochs.valueChanged.connect(lambda value: self._send("local_epochs", value))
         self.weighting.currentTextChanged.connect(lambda value: self._send("weighting", value))
+        self.topology.currentTextChanged.connect(lambda value: self._send("topology", value))
         self.outer.currentTextChanged.connect(lambda value: self._send("outer", value))
         self.outer_lr.valueChanged.connect(lambda value: self._send("outer_lr", value))
         self.outer_momentum.valueChanged.connect(lambda value: self._send("outer_momentum", value))

@@ -17,8 +17,11 @@ from typing import Any
 from tests.bench.line import is_quick, print_line
 from tests.bench.rooms import ends, idle, load, opened, room
 
-QUICK = {"10m": (2,)}  # members by size
-FULL = {"10m": (2, 3, 4), "124m": (2,)}
+PLAIN = ("f32", "none")  # wire precision, outer optimiser
+HOWS = (PLAIN, ("f16", "none"), ("int8", "none"), ("f32", "nesterov"), ("int8", "nesterov"))
+QUICK = [("10m", 2, PLAIN)]
+FULL = [*(("10m", 4, how) for how in HOWS), ("10m", 2, PLAIN), ("10m", 3, PLAIN), ("10m", 8, PLAIN),
+        ("124m", 2, PLAIN)]
 ROUNDS = 3
 SMALL = "0.1m"
 LONGEST_S = 900.0
@@ -41,11 +44,11 @@ def before_start(size: str) -> int:
         return resident(window.pid, "VmRSS")
 
 
-def grown(size: str, members: int) -> tuple[list[int], int, int]:
+def grown(size: str, members: int, how: tuple[str, str] = PLAIN) -> tuple[list[int], int, int]:
     """Bytes by which each window of a room grew at most; rounds and parameters."""
     before = before_start(size)
     with opened(size) as windows:
-        all_ = room(windows, members, ROUNDS)
+        all_ = room(windows, members, ROUNDS, "--precision", how[0], "--outer", how[1])
         lines = ends(all_, LONGEST_S)
         return [resident(window.pid, "VmHWM") - before for window in all_], lines[0]["round"], lines[0]["parameters"]
 
@@ -80,20 +83,21 @@ def train(size: str) -> None:
     print((resident("self", "VmHWM") - before) / (4 * models.parameter_count(model)))
 
 
-def measure(size: str, members: int) -> dict[str, Any]:
+def measure(size: str, members: int, how: tuple[str, str]) -> dict[str, Any]:
     """Figures of one room."""
-    peaks, rounds, parameters = grown(size, members)
+    peaks, rounds, parameters = grown(size, members, how)
     times = [round(peak / (4 * parameters), 2) for peak in peaks]
-    return {"size": size, "members": members, "parameters": parameters, "rounds": rounds, "most": max(times),
-            "windows": times, "mb": [round(peak / MB) for peak in peaks], "load": load()}
+    return {"size": size, "members": members, "precision": how[0], "outer": how[1], "parameters": parameters,
+            "rounds": rounds, "most": max(times), "windows": times, "mb": [round(peak / MB) for peak in peaks],
+            "load": load()}
 
 
 def main() -> None:
     """Prints the line."""
     plan = QUICK if is_quick(__doc__ or "") else FULL
-    plain = {size: round(bare(size), 2) for size in plan}
+    plain = {size: round(bare(size), 2) for size in sorted({size for size, _, _ in plan})}
     small, _, _ = grown(SMALL, 2)
-    rooms = [measure(size, members) for size, all_ in plan.items() for members in all_]
+    rooms = [measure(*each) for each in plan]
     figures = {"unit": "times the model's size", "most": max(each["most"] for each in rooms),
                "fixed_mb": round(max(small) / MB), "rooms": rooms}
     baseline = {"what": "a bare process that trains the same model and exchanges nothing", **plain}

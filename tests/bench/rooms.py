@@ -24,9 +24,9 @@ def opened(size: str) -> Iterator[Windows]:
         yield windows
 
 
-def room(windows: Windows, members: int, rounds: int) -> list[Window]:
-    """A room of that many windows, which has begun to train."""
-    host, link = windows.host("--rounds", str(rounds), "--local-steps", str(LOCAL_STEPS), "--batch", "8",
+def room(windows: Windows, members: int, rounds: int, *options: str) -> list[Window]:
+    """A room of that many windows, which has begun to train; `options` of the host."""
+    host, link = windows.host("--rounds", str(rounds), "--local-steps", str(LOCAL_STEPS), "--batch", "8", *options,
                               members=members)
     all_ = [host, *(windows.guest(number, members, link) for number in range(2, members + 1))]
     for window in all_:

@@ -7,8 +7,8 @@ from torch import nn
 
 from desktop.tasks.spec import TaskSpec
 
-# Width, blocks, and outputs of the one large layer: the second is GPT-2 small with its vocabulary.
-SHAPES = {"10m": (256, 8, 13_600), "124m": (768, 12, 50_257)}
+# Width, blocks, and outputs of the one large layer: the last is GPT-2 small with its vocabulary.
+SHAPES = {"1m": (128, 4, 1_600), "10m": (256, 8, 13_600), "124m": (768, 12, 50_257)}
 
 
 class Block(nn.Module):
@@ -28,10 +28,18 @@ class Block(nn.Module):
 
 
 def wide(spec: TaskSpec, size: str) -> nn.Module:
-    """[n, channels, height, width] -> [n, classes]: 9,952,842 or 124,205,876 parameters for the digits."""
+    """[n, channels, height, width] -> [n, classes]: 1,022,474, 9,952,842 or 124,205,876 parameters for the digits."""
     width, blocks, outputs = SHAPES[size]
     return nn.Sequential(
         nn.Flatten(), nn.Linear(spec.images.channels * spec.images.height * spec.images.width, width),
         *(Block(width) for _ in range(blocks)),
         nn.GroupNorm(1, width), nn.Linear(width, outputs, bias=False), nn.ReLU(), nn.Linear(outputs, len(spec.classes)),
     )
+
+
+def parameters(size: str) -> int:
+    """How many a model for the digits has."""
+    from desktop.tasks import models
+    from desktop.tasks.builtin import DIGITS
+
+    return models.parameter_count(wide(DIGITS, size))

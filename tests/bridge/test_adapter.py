@@ -72,7 +72,8 @@ class Rig:
         self.here = QThread.currentThread()
         self.thread = QThread()
         self.woken = 0
-        self.transport = QtTransport("me", self._wake)
+        self.now = 0.0
+        self.transport = QtTransport("me", self._wake, lambda: self.now)
         self.doer = Doer()
         for each in (self.transport, self.doer):
             each.moveToThread(self.thread)
@@ -166,6 +167,24 @@ def test_a_wrong_digest_is_dropped_and_the_peer_reported(rig: Rig) -> None:
     rig.until(lambda: rig.mesh.dropped == [("p", "a message came with a wrong digest")])
     assert [kind for kind, *_ in rig.listener.all] == ["connected"]
     assert rig.mesh.received == []
+
+
+def test_the_uplink_is_what_peers_took_of_bulk_in_the_time_that_it_took(rig: Rig) -> None:
+    rig.connect("p")
+    rig.connect("q")
+    rig.there(lambda: [rig.transport.send(peer, bytes(600_000), bulk=True) for peer in "ppq"] and None)
+    rig.there(lambda: rig.transport.send("p", bytes(900_000), bulk=False))
+    rig.until(lambda: len(rig.mesh.sent) == 4)
+    rig.now += 2.0
+    rig.port.sent("p", rig.mesh.sent[3][4])
+    rig.port.sent("p", rig.mesh.sent[0][4])
+    rig.port.sent("q", rig.mesh.sent[2][4])
+    rig.port.peer_lost("p", "gone")
+    rig.until(lambda: "p" not in rig.transport.peers and not rig.transport.unsent("q"))
+    rig.now += 60.0
+    found: list[float] = []
+    rig.there(lambda: found.append(rig.transport.measure_uplink()))
+    assert found == [600_000]
 
 
 def test_what_is_unsent_goes_down_with_each_acknowledgement(rig: Rig) -> None:

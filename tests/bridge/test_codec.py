@@ -14,10 +14,11 @@ from desktop.rounds.messages import ALL, Contribution, Leave, Ready, RoundMessag
 from tests.rounds.rubbish import KINDS, MESSAGES
 
 BY_HAND = (
-    b"\x38\0\0\0"  # 56 bytes of head, little endian
+    b"\x48\0\0\0"  # 72 bytes of head, little endian
     b"\x94\x01\xa2ab\xa5Ready"  # array of 4: version 1, schema "ab", kind "Ready", and the message:
-    b"\x82\xa5stamp\x84\xa5round\x03\xa4term\x01\xa4view\x02\xa7attempt\x00\xa7samples\x28"
-    b"\0\0\0\0"  # padding to 64
+    b"\x83\xa5stamp\x84\xa5round\x03\xa4term\x01\xa4view\x02\xa7attempt\x00\xa7samples\x28"
+    b"\xa6uplink\xcb\x3f\xf8\0\0\0\0\0\0"  # float64 1.5, big endian
+    b"\0\0\0\0"  # padding to 80
 )
 
 
@@ -31,7 +32,7 @@ def in_range(message: RoundMessage) -> bool:
 
 
 def test_the_layout_is_as_written_down() -> None:
-    message = Ready(Stamp(3, 1, 2), 40)
+    message = Ready(Stamp(3, 1, 2), 40, 1.5)
     assert bytes(codec.encode(message, "ab")) == BY_HAND
     assert codec.decode(BY_HAND)[:2] == ("ab", message)
 

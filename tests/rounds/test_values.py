@@ -22,7 +22,8 @@ from tests.rounds.bench import (
     view,
 )
 
-OTHER = Values(rounds=9, local_steps=50, precision="int8", batch=8, lr=0.1, weighting="equal", outer=Outer("nesterov"))
+OTHER = Values(rounds=9, local_steps=50, precision="int8", batch=8, lr=0.1, weighting="equal", outer=Outer("nesterov"),
+               topology="star")
 
 
 def commit(leader: Bench, round_: int = 1) -> list[object]:
@@ -52,6 +53,7 @@ def test_local_steps_by_number_or_by_epochs(values: Values, samples: int, steps:
 @pytest.mark.parametrize(
     "wrong",
     [{"local_epochs": -1.0}, {"local_epochs": float("nan")}, {"local_epochs": float("inf")}, {"weighting": "rank"},
+     {"topology": "ring"},
      {"outer": Outer("adam")}, {"outer": Outer("momentum", 0.0)}, {"outer": Outer("momentum", float("nan"))},
      {"outer": Outer("nesterov", 0.7, 1.0)}, {"outer": Outer("nesterov", 0.7, -0.1)}, {"local_steps": 10**9}],
     ids=str,
@@ -69,11 +71,11 @@ def test_a_plan_with_an_impossible_outer_optimiser_is_not_sound() -> None:
 def test_changes_in_words() -> None:
     assert Values().changes(Values()) == ""
     assert Values().changes(OTHER) == (
-        "50 local steps, outer optimiser nesterov 0.7, 0.9, members weigh alike, precision int8, batch 8, "
-        "learning rate 0.1, rounds 9"
+        "50 local steps, outer optimiser nesterov 0.7, 0.9, members weigh alike, the leader adds up alone, "
+        "precision int8, batch 8, learning rate 0.1, rounds 9"
     )
     assert OTHER.changes(Values(rounds=9, local_epochs=1.5, precision="int8", batch=8, lr=0.1)) == (
-        "1.5 local epochs, outer optimiser none, members weigh by samples"
+        "1.5 local epochs, outer optimiser none, members weigh by samples, all share the adding up"
     )
 
 

@@ -212,6 +212,7 @@ class Node:
         if self.training == round_:
             self.training = 0
             self.numbers.update = float(int.from_bytes(hashlib.sha256(f"{self.name}/{round_}".encode()).digest()[:2]))
+            self.engine.room.uplink = 1 / self.uplink_s if self.uplink_s else 0.0
             self.engine.trained(round_, self.samples, self.now)
 
 
@@ -505,12 +506,12 @@ class Simulator:
     def _check_memory(self, node: Node) -> None:
         """Invariant 6: what a member holds is a multiple of the model, whatever the number of members.
 
-        The buckets that it reduces, from all; all results; and as much again that came before its plan.
+        The buckets that it reduces, added up as they come; all results; and what came before its plan.
         """
         n = node.numbers
-        kept = sum(map(len, n.kept.values())) + len(n.results)
+        kept = len(n.kept) + len(n.results)
         early = node.engine.member.early
-        if max(kept, early) > 2 * (self.buckets + len(self.nodes)):
+        if kept > 2 * self.buckets or early > 2 * (self.buckets + len(self.nodes)):
             raise InvariantBroken(f"6: {node.name} holds {kept} buckets, and {early} that came before their plan")
 
     # -- running --

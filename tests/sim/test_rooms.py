@@ -81,7 +81,33 @@ def usurped(seed: int, members: int) -> None:
     sim.run(900, sim.agreed)
 
 
-SCENARIOS: tuple[Callable[[int, int], None], ...] = (deaths, cuts, comings, freezes, parting, usurped)
+def uplinks(seed: int, members: int) -> None:
+    """Links up differ by up to a hundred times and change; one or two members die."""
+    sim = Simulator(seed, members, policy(members))
+    for node in sim.nodes.values():
+        node.uplink_s = sim.rng.choice((0.0, 0.02, 0.2, 2.0))
+    names = list(sim.nodes)
+    sim.rng.shuffle(names)
+    sim.after(sim.rng.uniform(2.0, 30.0), lambda: setattr(sim.nodes[names[0]], "uplink_s", 0.1))
+    for victim in names[: (members - 1) // 2]:
+        sim.after(sim.rng.uniform(2.0, 30.0), lambda victim=victim: sim.kill(victim))
+    sim.run(2000, sim.all_finished)
+    sim.check_equal()
+
+
+def stars(seed: int, members: int) -> None:
+    """The leader reduces everything, and dies; one behind a slow link is last."""
+    values = Values(rounds=6, topology="star")
+    sim = Simulator(seed, members, RoomPolicy(values, start_members=members, min_members=1))
+    sim.nodes[f"m{members - 1}"].uplink_s = 0.5
+    sim.after(sim.rng.uniform(2.0, 14.0), lambda: sim.kill("m0"))
+    sim.run(900, sim.all_finished)
+    sim.check_equal()
+
+
+SCENARIOS: tuple[Callable[[int, int], None], ...] = (
+    deaths, cuts, comings, freezes, parting, usurped, uplinks, stars,
+)
 
 
 # -- tests ------------------------------------------------------------------------------------------------
@@ -120,6 +146,16 @@ def test_links_that_break_and_come_back(seed: int) -> None:
 )
 def test_links_that_broke_the_rounds_once(seed: int) -> None:
     cuts(seed, 2 + seed % 4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_uplinks_that_differ(seed: int) -> None:
+    uplinks(seed, 2 + seed % 5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_next_leader_of_a_star_reduces_when_the_first_dies(seed: int) -> None:
+    stars(seed, 2 + seed % 5)
 
 
 @pytest.mark.parametrize("seed", SHORT)

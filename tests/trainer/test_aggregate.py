@@ -63,16 +63,29 @@ def test_my_update_is_what_i_trained_since_the_commit() -> None:
     np.testing.assert_array_equal(numbers.update(1).numpy(), expected[3:])
 
 
-def test_a_bucket_is_reduced_to_the_sum_weighted_by_shares_in_their_order() -> None:
+def test_a_bucket_is_reduced_to_the_sum_weighted_by_shares() -> None:
     numbers = made(np.array([1, 2, 3, 0, 0], np.float32))
     numbers.begin(STAMP, "f32")
     from_b, from_c = np.array([10, 20, 30], np.float32), np.array([100, 200, 300], np.float32)
     assert not numbers.has_all(0, SHARES, "me")
-    numbers.keep(0, "b", wired(from_b))
-    numbers.keep(0, "c", wired(from_c))
+    numbers.keep(0, "b", wired(from_b), 0.3)
+    numbers.keep(0, "c", wired(from_c), 0.2)
     assert numbers.has_all(0, SHARES, "me")
     result = np.frombuffer(reduce(numbers, 0), "<f4")
     np.testing.assert_allclose(result, 0.5 * np.array([1, 2, 3]) + 0.3 * from_b + 0.2 * from_c, rtol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["f32", "f16", "int8"])
+def test_a_reducer_holds_one_contribution_at_most_however_many_come(precision: str) -> None:
+    numbers = made()
+    numbers.begin(STAMP, precision)
+    payloads = [wired(np.full(3, float(number)), precision) for number in range(1, 6)]
+    gone = [weakref.ref(payload) for payload in payloads]
+    for number in range(5):
+        numbers.keep(0, f"p{number}", payloads.pop(0), 0.2)
+        assert sum(payload() is not None for payload in gone) <= len(payloads) + 1
+    result = read(reduce(numbers, 0, tuple((f"p{number}", 0.2) for number in range(5))), 3, precision)
+    np.testing.assert_allclose(result, np.full(3, 3.0), rtol=0.01)
 
 
 @pytest.mark.parametrize("precision", ["f32", "f16", "int8"])
@@ -96,7 +109,7 @@ def test_my_own_update_is_rounded_as_the_others_got_it(precision: str) -> None:
     numbers = made(np.array([1 / 3, 1 / 7, 0, 0, 0], np.float32))
     numbers.begin(STAMP, precision)
     update = read(wired(numbers.update(0).numpy(), precision), 3, precision)
-    numbers.keep(0, "b", wired(np.zeros(3), precision))
+    numbers.keep(0, "b", wired(np.zeros(3), precision), 0.5)
     result = reduce(numbers, 0, (("me", 0.5), ("b", 0.5)))
     assert result == bytes(wired(update * np.float32(0.5), precision))
 
@@ -120,6 +133,20 @@ def test_the_digest_with_results_is_that_of_the_weights_to_be() -> None:
     assert finish(numbers.digest())[-1] == digest
     np.testing.assert_array_equal(numbers.current.numpy(), BASE + step)  # the model goes on from there
     assert numbers.versions == [1, 1]
+
+
+def test_results_are_digested_while_others_still_come_and_anew_when_weights_are_replaced() -> None:
+    numbers = made(9.0)
+    numbers.begin(STAMP, "f32")
+    step = np.array([0.1, -0.2, 0.3, -0.4, 0.5], np.float32)
+    numbers.keep_result(1, wired(step[3:]))
+    assert not numbers.digest_ahead()  # the first comes first
+    numbers.keep_result(0, wired(step[:3]))
+    assert numbers.digest_ahead()
+    numbers.restore(0, 0, wired(BASE[:3] + np.float32(1)))
+    assert [numbers.digest_ahead() for _ in range(3)] == [True, True, False]
+    weights = np.concatenate([BASE[:3] + np.float32(1), BASE[3:]]) + step
+    assert finish(numbers.digest_with_results()) == [hashlib.sha256(weights.astype("<f4").tobytes()).hexdigest()]
 
 
 def test_without_all_results_or_after_a_new_attempt_there_is_no_digest() -> None:
@@ -167,7 +194,7 @@ def test_a_new_attempt_forgets_contributions_and_results_and_keeps_my_update() -
     numbers = made(1.0)
     mine = numbers.update(0).clone()
     numbers.begin(STAMP, "f32")
-    numbers.keep(0, "b", wired(np.ones(3)))
+    numbers.keep(0, "b", wired(np.ones(3)), 1.0)
     numbers.keep_result(1, wired(np.ones(2)))
     numbers.begin(NEXT, "f32")
     assert not numbers.has_all(0, (("b", 1.0),), "me")
@@ -179,10 +206,10 @@ def test_a_new_attempt_forgets_contributions_and_results_and_keeps_my_update() -
 def test_what_was_forgotten_is_given_back_bucket_by_bucket() -> None:
     numbers = made()
     numbers.begin(STAMP, "f32")
-    payloads = [wired(np.ones(3)), wired(np.ones(3)), wired(np.ones(2))]
+    payloads = [wired(np.ones(3)), wired(np.ones(2)), wired(np.ones(2))]
     gone = [weakref.ref(payload) for payload in payloads]
-    numbers.keep(0, "b", payloads[0])
-    numbers.keep(0, "c", payloads[1])
+    numbers.keep(0, "b", payloads[0], 0.5)
+    numbers.keep(1, "b", payloads.pop(), 0.5)
     numbers.keep_result(1, payloads.pop())
     payloads.clear()
     numbers.begin(NEXT, "f32")
@@ -200,7 +227,7 @@ def test_what_cannot_be_used_is_refused_and_not_kept(payload: object) -> None:
     numbers = made()
     numbers.begin(STAMP, "f32")
     with pytest.raises(ValueError, match="it "):
-        numbers.keep(0, "b", payload)
+        numbers.keep(0, "b", payload, 1.0)
     with pytest.raises(ValueError, match="it "):
         numbers.keep_result(0, payload)
     with pytest.raises(ValueError, match="it "):
@@ -216,7 +243,7 @@ def test_an_own_update_or_a_sum_that_is_not_finite_is_refused(precision: str) ->
     with pytest.raises(ValueError, match="not finite"):
         reduce(numbers, 0, (("me", 1.0),))
     numbers.begin(NEXT, precision)
-    numbers.keep(0, "b", wired(np.full(3, 3e38), precision))
+    numbers.keep(0, "b", wired(np.full(3, 3e38), precision), 2.0)
     with pytest.raises(ValueError, match="not finite"):
         reduce(numbers, 0, (("b", 2.0),))
     assert finish(numbers.digest_with_results()) == []
@@ -225,7 +252,7 @@ def test_an_own_update_or_a_sum_that_is_not_finite_is_refused(precision: str) ->
 def test_what_is_too_large_for_float16_travels_in_f16_all_the_same() -> None:
     numbers = made(np.array([70_000.0, -1e6, 3.0, 0, 0], np.float32))
     numbers.begin(STAMP, "f16")
-    numbers.keep(0, "b", wired(np.full(3, 60_000.0), "f16"))
+    numbers.keep(0, "b", wired(np.full(3, 60_000.0), "f16"), 1.0)
     result = read(reduce(numbers, 0, (("me", 1.0), ("b", 1.0))), 3, "f16")
     np.testing.assert_allclose(result, [130_000.0, -940_000.0, 60_003.0], atol=500)
 

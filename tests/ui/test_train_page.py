@@ -385,7 +385,7 @@ def test_the_whole_words_fit_at_1280(window: MainWindow, page: TrainPage) -> Non
 
 @pytest.mark.parametrize("size", [(1280, 720), (1024, 640)])
 @pytest.mark.parametrize("state", ["train_ready", "training"])
-def test_the_other_five_values_are_shown_in_the_place_of_the_first(
+def test_the_other_values_are_shown_in_the_place_of_the_first(
     window: MainWindow, page: TrainPage, qtbot: QtBot, size: tuple[int, int], state: str
 ) -> None:
     window.resize(*size)
@@ -397,12 +397,16 @@ def test_the_other_five_values_are_shown_in_the_place_of_the_first(
     for _ in range(2):
         assert values.batch.isVisible()
         assert not values.outer.isVisible()
-        qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
-        assert values.outer.isVisible()
-        assert not values.batch.isVisible()
-        for part in (values.weighting, values.outer, values.local_epochs, values.outer_lr, values.outer_momentum):
-            assert part.width() >= (0 if isinstance(part, QAbstractSpinBox) else part.minimumSizeHint().width())
-            assert inside(part, window)
+        for parts in ((values.local_epochs, values.weighting, values.topology),
+                      (values.outer, values.outer_lr, values.outer_momentum)):
+            assert values.more.text() == "More"
+            qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
+            assert not values.batch.isVisible()
+            for part in parts:
+                assert part.isVisible()
+                assert part.width() >= (0 if isinstance(part, QAbstractSpinBox) else part.minimumSizeHint().width())
+                assert inside(part, window)
+        assert values.more.text() == "Back"
         qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
 
 
@@ -418,9 +422,11 @@ def test_the_leader_changes_values_while_training_and_others_see_them(
     values.precision.setCurrentText("int8")
     values.outer.setCurrentText("nesterov")
     values.weighting.setCurrentText("equal")
+    values.topology.setCurrentText("star")
     values.local_epochs.stepUp()
     assert asked == [SetTraining("precision", "int8"), SetTraining("outer", "nesterov"),
-                     SetTraining("weighting", "equal"), SetTraining("local_epochs", "1")]
+                     SetTraining("weighting", "equal"), SetTraining("topology", "star"),
+                     SetTraining("local_epochs", "1")]
     member = msgspec.structs.replace(session, role="member")
     show(window, msgspec.structs.replace(state, session=member))
     assert values.note.text() == "the leader sets these"
