@@ -70,7 +70,7 @@ def test_of_a_payload_that_is_far_too_long_only_the_beginning_is_held(tmp_path: 
     training = room.trainings["m0"]
     early = Contribution(Stamp(2, 1, 9), 0)
     training.received("m1", memoryview(codec.reserve(early, training._schema, 10**7)[0]))
-    ((_, payload),) = training.engine.member._early.values()
+    ((_, payload),) = training.engine.member._early["m1"].values()
     assert isinstance(payload, memoryview)
     assert payload.obj is not None
     assert len(payload.obj) == 40_001  # type: ignore[arg-type] # a bucket and one byte, so that it is refused
