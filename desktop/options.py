@@ -39,8 +39,9 @@ from desktop.values import (
     checked,
 )
 
-TASKS = ("digits", "shakespeare", "images", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10", "simple_face",
-         "wikitext")  # the ids of tasks.builtin, which a start without --task need not import
+# The ids of tasks.builtin, which a start without --task need not import.
+TASKS = ("digits", "penguins", "shakespeare", "images", "table", "text", "mnist", "mnist-mlp", "lus_covid", "cifar10",
+         "simple_face", "titanic", "wikitext")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     link: str = ""  # peerloom://..., as it was given
     task: str | None = None
-    data: str | None = None  # "sample" or the full path of a folder
+    data: str | None = None  # "sample" or the full path of a folder or file
     share: tuple[int, int] = (1, 1)
     room: str | None = None  # a room's code
     at: str | None = None  # where that room is, "host:port"
@@ -67,6 +68,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     outer: str | None = None
     outer_lr: float | None = None
     outer_momentum: float | None = None
+    late: str | None = None
     seed: int | None = None
     ice: tuple[str, ...] | None = None
     turn: tuple[TurnServer, ...] | None = None
@@ -116,8 +118,9 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 OPTIONS: dict[str, Declared] = {
-    "task": Declared(TaskRef(TASKS), "ID|FILE", "what to train: digits, images, text, another built-in task, a file"),
-    "data": Declared(Source(), "PATH|sample", "a folder that holds one folder of pictures per class, or sample"),
+    "task": Declared(TaskRef(TASKS), "ID|FILE",
+                     "what to train: digits, penguins, shakespeare, another built-in task, a task file"),
+    "data": Declared(Source(), "PATH|sample", "a folder of pictures or text, a table, a text file, or sample"),
     "share": Declared(Share(), "I/N", "take the I-th of N equal parts of the sample data"),
     "host": Declared(None, "", "open a room"),
     "members": Declared(Whole(1, 256), "N", "with a room of one's own: it starts when N members are ready"),
@@ -140,6 +143,8 @@ OPTIONS: dict[str, Declared] = {
                       "outer optimiser on the members' mean: none, momentum or nesterov (DiLoCo)"),
     "outer-lr": Declared(Real(0, 10, open_low=True), "X", "learning rate of the outer optimiser, 0.7 if not given"),
     "outer-momentum": Declared(Real(0, 0.999), "X", "momentum of the outer optimiser, 0.9 if not given"),
+    "late": Declared(Choice(("drop", "carry")), "L",
+                     "work that misses its round: drop it, or carry it into a later one"),
     "seed": Declared(declared("seed").kind, "N", "where chance begins"),
     "ice": Declared(declared("ice_servers").kind, "URL,...", "STUN servers"),
     "turn": Declared(declared("turn").kind, "'turn:HOST:PORT|USER|PASSWORD;...'", "TURN servers"),
@@ -162,7 +167,7 @@ OPTIONS: dict[str, Declared] = {
 
 # What the host of a room decides for all members.
 TRAINING_KEYS = ("task", "batch", "lr", "local-steps", "local-epochs", "rounds", "precision", "weighting", "topology",
-                 "outer", "outer-lr", "outer-momentum", "seed")
+                 "outer", "outer-lr", "outer-momentum", "late", "seed")
 # Settings that an option replaces for this start, with the option's field.
 SETTINGS = {"name": "name", "theme": "theme", "seed": "seed", "port": "port", "ice_servers": "ice", "turn": "turn",
             "reach": "reach", "min_members": "members"}

@@ -65,6 +65,7 @@ class Policy(Frozen):
     beat_ms: int = 500
     deadline_s: float = 0.0
     weighting: str = "samples"  # "samples": as many as it trained on | "equal"
+    late: str = "drop"  # work that misses its round: "drop" | "carry" into the member's next contribution
 
 
 class Fault(Frozen):
@@ -289,6 +290,7 @@ class TrainingValues(Frozen):
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
     topology: str = "butterfly"  # all members share the reducing | "star": the leader does it
+    late: str = "drop"
 
 
 class NearbyRoom(Frozen):

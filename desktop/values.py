@@ -340,18 +340,18 @@ class TaskRef(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The sample data, or a folder of one's own, as its full path."""
+    """The sample data, or a folder or file of one's own, as its full path."""
 
     row: ClassVar[str] = "text"
 
     @property
     def allowed(self) -> str:
-        return "sample, or a folder that exists"
+        return "sample, or a folder or file that exists"
 
     def read(self, text: str) -> str:
         if text == "sample":
             return text
-        if not text or "\0" in text or not Path(text).is_dir():
+        if not text or "\0" in text or not Path(text).exists():
             raise ValueError(text)
         return str(Path(text).absolute())
 

@@ -44,7 +44,7 @@ def test_every_option(tmp_path: Path) -> None:
               "--profile", str(tmp_path / "p"), "--new-instance", "--window-size", "1280x800"]
     host = Options.parse([*common, "--host", "--members", "3", "--loopback", "--task", "digits", "--batch", "64",
                           "--lr", "1e-3", "--local-steps", "5", "--rounds", "9", "--precision", "f16", "--seed", "7",
-                          "--weighting", "equal", "--topology", "star",
+                          "--weighting", "equal", "--topology", "star", "--late", "carry",
                           "--outer", "nesterov", "--outer-lr", "0.6", "--outer-momentum", "0"])
     assert (host.share, host.data, host.backend, host.start) == ((2, 3), "sample", "cpu", True)
     assert host.name == "Quiet Heron"
@@ -56,7 +56,7 @@ def test_every_option(tmp_path: Path) -> None:
     assert (host.host, host.members, host.loopback, host.task) == (True, 3, True, "digits")
     assert (host.batch, host.lr, host.local_steps, host.rounds) == (64, 0.001, 5, 9)
     assert (host.precision, host.seed, host.weighting, host.topology) == ("f16", 7, "equal", "star")
-    assert (host.outer, host.outer_lr, host.outer_momentum) == ("nesterov", 0.6, 0.0)
+    assert (host.outer, host.outer_lr, host.outer_momentum, host.late) == ("nesterov", 0.6, 0.0, "carry")
     assert Options.parse(["--local-epochs", "0.5"]).local_epochs == 0.5
     guest = Options.parse([*common, "--room", "7-maple-otter", "--at", "192.168.1.20:40123"])
     assert (guest.room, guest.at) == ("7-maple-otter", "192.168.1.20:40123")
@@ -72,7 +72,7 @@ def test_a_link_and_its_training_values() -> None:
 
 @pytest.mark.parametrize(("key", "value", "allowed"), [
     ("--task", "cats", f"{', '.join(TASKS)}, or a .peerloom-task file that exists"),
-    ("--data", "/no/such/folder", "sample, or a folder that exists"),
+    ("--data", "/no/such/folder", "sample, or a folder or file that exists"),
     ("--share", "4/3", "I/N, the I-th of N equal parts, such as 1/3; N is at most 256"),
     ("--share", "0/3", "I/N, the I-th of N equal parts, such as 1/3; N is at most 256"),
     ("--members", "0", "a whole number from 1 to 256"),
@@ -91,6 +91,7 @@ def test_a_link_and_its_training_values() -> None:
     ("--precision", "f8", "f32, f16, int8"),
     ("--local-epochs", "-1", "a number from 0 to 1000"),
     ("--weighting", "rank", "samples, equal"),
+    ("--late", "keep", "drop, carry"),
     ("--topology", "ring", "butterfly, star"),
     ("--outer", "adam", "none, momentum, nesterov"),
     ("--outer-lr", "0", "a number above 0, up to 10"),

@@ -1,6 +1,6 @@
-"""Round messages as bytes and back: an envelope of version, schema and message, then the payload if there is one.
+"""Round messages as bytes and back: an envelope of protocol, schema and message, then the payload if there is one.
 
-    u32 length of the head (little endian) | head: MessagePack [version, schema, kind, message] | padding | payload
+    u32 length of the head (little endian) | head: MessagePack [protocol, schema, kind, message] | padding | payload
 
 The payload starts at a multiple of 16, so that numbers in it can be read in place.
 """
@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from desktop.bridge.transport import PROTOCOL
 from desktop.errors import MessageError
 from desktop.rounds.messages import ALL, RoundMessage
 
-VERSION = 1
 ALIGN = 16
 LARGEST_HEAD = 4 * 1024 * 1024  # a plan for 10^5 buckets and the roster of a full room fit several times
 _LENGTH = struct.Struct("<I")
@@ -31,7 +31,7 @@ def reserve(message: RoundMessage, schema: str, size: int) -> tuple[memoryview, 
 
     The room holds anything: filling it with zeros, as a bytearray does, would hold the interpreter lock.
     """
-    head = _ENCODER.encode((VERSION, schema, type(message).__name__, message))
+    head = _ENCODER.encode((PROTOCOL, schema, type(message).__name__, message))
     start = -(-(_LENGTH.size + len(head)) // ALIGN) * ALIGN
     buffer = np.empty(start + size, np.uint8).data
     buffer[:start] = (_LENGTH.pack(len(head)) + head).ljust(start, b"\0")
@@ -52,9 +52,10 @@ def decode(data: bytes | bytearray | memoryview) -> tuple[str, RoundMessage, mem
     if length > LARGEST_HEAD or _LENGTH.size + length > len(view):
         raise MessageError(why=f"its head claims {length} bytes")
     try:
-        version, schema, kind, raw = _ENVELOPE.decode(view[_LENGTH.size : _LENGTH.size + length])
-        if version != VERSION:
-            raise MessageError(why=f"its version is {version}, mine is {VERSION}")
+        protocol, schema, kind, raw = _ENVELOPE.decode(view[_LENGTH.size : _LENGTH.size + length])
+        if protocol != PROTOCOL:
+            age = "an older" if protocol < PROTOCOL else "a newer"
+            raise MessageError(why=f"its sender uses {age} version of Peerloom than this window")
         if kind not in _DECODERS:
             raise MessageError(why=f"nothing is known of “{kind[:40]}”")
         message: RoundMessage = _DECODERS[kind].decode(raw)

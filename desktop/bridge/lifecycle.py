@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from desktop.rounds.messages import Values
@@ -65,9 +67,12 @@ class Start(Command):
 
 
 class Change(Command):
-    """Let the whole room train with these values from the next round on. Where that cannot be: `NotChanged`."""
+    """Let the whole room train so from the next round on. Where that cannot be: `NotChanged`.
 
-    values: Values
+    `new` names only what the person changed, so that of quick edits none undoes another: see `rounds` `Values.changed`.
+    """
+
+    new: dict[str, Any]
 
 
 class Stop(Command):
@@ -167,6 +172,7 @@ class Progress(Said):
     local_steps: int = 0  # mine of the round in hand; by epochs, others' may be more or less
     weights: tuple[tuple[str, float], ...] = ()  # what each contributor's update weighs in the latest exchange
     values: Values = Values()
+    wanted: Values = Values()  # from the next round on, as far as is known
     steps_per_s: float = 0.0
     samples_per_s: float = 0.0
     points: tuple[Point, ...] = ()
@@ -197,7 +203,7 @@ class Noted(Said):
 
 
 class NotChanged(Said):
-    """The room goes on with these values; the sentence says why."""
+    """The room goes on with these values, those that are wanted already among them; the sentence says why."""
 
     sentence: str
     values: Values

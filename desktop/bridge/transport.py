@@ -7,6 +7,9 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 DIGEST_BYTES = 16
+# Of all that members say to each other: links, round messages, numbers. Raise it whenever an older window could not
+# follow any of them. Who has another one is refused at the hello, and both windows say which side is older.
+PROTOCOL = 3
 
 
 def digest_of(data: Buffer) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from desktop.bridge.transport import digest_of
+from desktop.bridge.transport import PROTOCOL, digest_of
 from desktop.errors import (
     AloneError,
     NoNetworkError,
@@ -60,7 +60,6 @@ from desktop.rooms.rendezvous import Rendezvous
 
 log = logging.getLogger(__name__)
 
-PROTOCOL = 2  # of what members say to each other; a mismatch is refused at the hello
 MAX_SIGNAL = 32 * 1024  # bytes of one sealed offer, answer or poke
 MAX_ID = 64  # characters of a peer's id
 MAX_TEXT = 200  # characters of a name, backend or version that a peer gives

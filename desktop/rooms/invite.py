@@ -21,7 +21,7 @@ MOST_TEXT = 16_384  # characters looked at; the longest valid link is far shorte
 MOST_VALUE = 512
 OPTION_KEYS = (
     "task", "batch", "lr", "precision", "local-steps", "local-epochs", "rounds", "weighting", "topology", "outer",
-    "outer-lr", "outer-momentum", "seed", "ice", "relay",
+    "outer-lr", "outer-momentum", "late", "seed", "ice", "relay",
 )
 
 # What mail programs, chats and people put around and into a link, and what never occurs within one.

@@ -108,11 +108,18 @@ class DigestBase(Action):
 class ApplyResults(Action):
     """Add the results of these buckets to the committed weights: the round is committed.
 
-    Answer with `RoundEngine.not_applied` when the result of a bucket is not here after all.
+    `work` says what becomes of my work: "counted", and with it what I carried; "carried" into a later contribution; ""
+    for neither. Answer with `RoundEngine.not_applied` when the result of a bucket is not here after all.
     """
 
     round: int
     buckets: tuple[int, ...]
+    work: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DropCarried(Action):
+    """Forget the work of earlier rounds that is carried."""
 
 
 @dataclass(frozen=True, slots=True)

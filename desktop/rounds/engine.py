@@ -18,7 +18,9 @@ included, which can only believe whom it meets first), and updates that look rig
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from desktop.rounds.actions import Action, Send, SendSnapshot
 from desktop.rounds.fetch import WINDOW
@@ -213,11 +215,21 @@ class RoundEngine:
                 self._start_over()
         self._settle()
 
-    def change(self, values: Values, now: float) -> str:
-        """Train with these values from the next round on, the whole room; "", or the reason why that cannot be."""
+    @property
+    def wanted(self) -> Values:
+        """How the room will train from the next round on, as far as I know."""
+        return self.leader.wanted
+
+    def change(self, new: Mapping[str, Any], now: float) -> str:
+        """Train so from the next round on, the whole room; "", or the reason why that cannot be.
+
+        `new` names what is to be another (see `Values.changed`); the rest stays as it is wanted already.
+        """
         self._advance(now)
         if self.room.leading and not self._left:
-            return self.leader.change(values)
+            why = self.leader.change(new)
+            self._settle()
+            return why
         leader = self.room.view.leader
         return f"{self.room.name(leader)} leads the rounds and decides this" if leader else "I am not in the room"
 
@@ -227,6 +239,7 @@ class RoundEngine:
         if not self._left:
             self.room.tell(sorted(self.room.connected), Leave())
             self.machine.fire("left")
+            self.member.drop_carried("I leave")
             self.member.out()
         self._settle()
 

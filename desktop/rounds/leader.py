@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
 from desktop.rounds import shares
@@ -19,6 +20,7 @@ from desktop.rounds.messages import (
     Commit,
     Complaint,
     Join,
+    Outer,
     Pause,
     PeerId,
     Plan,
@@ -38,6 +40,7 @@ ASIDE = "aside"  # what the roster says of a member that is not waited for
 NEVER_HEARD = float("-inf")
 LISTEN_S = 3.0  # who has said nothing for so long may be gone; it is not taken for lost yet
 MOST_STALLS = 3  # so often an exchange that stalls gets twice as long with its next attempt: links may be that slow
+MOST_DEADLINES = 8  # that an exchange may take in all, however well it moves, where a few hold up the others
 REACH_S = 6.0  # how long a newcomer may take to get its links to all members before it is let in without them
 
 DUTIES = Table(
@@ -93,7 +96,8 @@ class Leader:
         self._banned: set[PeerId] = set()  # for the round in hand only
         self._disputes: set[frozenset[PeerId]] = set()  # two of whom one says that it cannot exchange with the other
         self._fresh = False  # whether the round in hand was announced for the first time: its arrivals are measured
-        self._measured: Values | None = None  # the values of the rounds whose arrivals were measured
+        # The values of the rounds whose arrivals were measured, and whether they were surveys.
+        self._measured: tuple[Values, bool] | None = None
         self._announced_at = 0.0
         self._overtook: set[PeerId] = set()  # who said in this term that it is further than I
         self._sure = False  # whether I committed a round in this term: from then on nobody can be ahead of me
@@ -103,6 +107,9 @@ class Leader:
         self._beat_at: dict[PeerId, float] = {}  # when its last beat came
         self._view_since = 0.0
         self._moved: dict[PeerId, tuple[int, float]] = {}  # per member: buckets moved, and when that last grew
+        self._to_move: dict[PeerId, int] = {}  # per member: buckets that it needs of others, or reduces itself
+        self._marks: dict[PeerId, int] = {}  # per member: buckets moved when the pace was looked at last
+        self._marked_at = 0.0  # when that was
         self._half_s = 0.0  # after so many seconds of the exchange half of all had everything, 0 before that
         self._gone: set[PeerId] = set()  # left or lost since the last boundary
         self._shares: tuple[Share, ...] = ()
@@ -168,6 +175,7 @@ class Leader:
         for peer, (done, at) in self._moved.items():
             self._moved[peer] = (done, at + seconds)
         self._since += seconds
+        self._marked_at += seconds
         self._announced_at += seconds
         self._view_since += seconds
         self._asked_since += seconds
@@ -309,8 +317,9 @@ class Leader:
 
     def _announce(self) -> None:
         room = self._room
-        if self._measured != room.values:  # other values: what was measured says nothing of this round
-            self._measured = room.values
+        survey = room.round < room.policy.survey_rounds
+        if self._measured != (room.values, survey):  # otherwise: what was measured says nothing of this round
+            self._measured = (room.values, survey)
             self._deadline.forget()
             self._moving.forget()
         self._fresh = self._stamp.round != room.round + 1
@@ -329,23 +338,36 @@ class Leader:
 
     def end_early(self) -> int:
         """See RoundEngine. What was to change with the next round still does."""
-        values, last = self._wanted or self._room.values, self._in_hand + 1
-        if last >= values.rounds:
+        last = self._in_hand + 1
+        if last >= self.wanted.rounds:
             return 0
-        self._wanted = replace(values, rounds=last)
+        self._wanted = replace(self.wanted, rounds=last)
         return last
 
-    def change(self, values: Values) -> str:
-        """Train with these values from the next round on; "", or the reason why that cannot be."""
-        room, in_hand = self._room, self._in_hand
+    @property
+    def wanted(self) -> Values:
+        """With what the room will train from the next announcement on."""
+        return self._wanted or self._room.values
+
+    def change(self, new: Mapping[str, Any]) -> str:
+        """Train so from the next round on; "", or the reason why that cannot be.
+
+        What was wanted before and not announced yet stays wanted: edits follow each other faster than rounds.
+        """
+        room, values, in_hand = self._room, self.wanted.changed(new), self._in_hand
         if not values.sound:
             return "nobody can train with these values"
-        if in_hand >= room.values.rounds:
+        over = self.machine.state == "over" and values.rounds > room.round  # else the room goes on for more rounds
+        if in_hand >= room.values.rounds and not over:
             return "the last round is done" if in_hand == room.round else "the last round is under way"
         if values.rounds <= in_hand:
             state = "done" if in_hand == room.round else "under way"
             return f"round {in_hand} is {state}, so there must be more rounds"
         self._wanted = values
+        if over:
+            self._change_values()
+            self.machine.fire("reopened")
+            self.boundary()
         return ""
 
     def _change_values(self) -> None:
@@ -453,6 +475,9 @@ class Leader:
                 self._commit()
             elif late := self._stalled():
                 self._go_on_without(late)
+            elif slow := self._crawling():
+                self._stalls += 1
+                self._ban_all(slow, f"would make it last longer than {MOST_DEADLINES * self._limit:.0f} s")
 
     def _collect(self) -> None:
         able = self._able()
@@ -479,7 +504,7 @@ class Leader:
         """A member let a deadline pass: when that comes again and again, nobody waits for it any more."""
         room = self._room
         if self._patience.missed(peer, room.now, self._limit, late=late, at_once=at_once):
-            why = "was not ready" if late else "sent nothing of use"
+            why = "was not ready" if late else "sent too little of use"
             room.note("care", f"{room.name(peer)} {why} within {self._limit:.0f} s and is set aside; it takes part "
                               "again when it is ready in time.", peer)
 
@@ -492,18 +517,25 @@ class Leader:
                 room.note("care", f"{room.name(peer)} has said nothing for {room.policy.silent_s:.0f} s.", peer)
                 self.left(peer)
 
+    @property
+    def _surveys(self) -> bool:
+        """Whether the round in hand is one of those that train nothing: their mean is exact, by all samples."""
+        return self._stamp.round <= self._room.policy.survey_rounds
+
     def _plan(self, contributors: tuple[PeerId, ...]) -> None:
         room = self._room
         if not contributors:
             self.machine.fire("too few")
             self.boundary()
             return
-        counted = weights({peer: self._ready[peer] for peer in contributors}, room.values.most_samples)
+        ready = {peer: self._ready[peer] for peer in contributors}
+        survey = self._surveys
+        counted = ready if survey else weights(ready, room.values.most_samples)
         for peer in contributors:
             if counted[peer] < self._ready[peer]:
                 room.note("bad", f"{room.name(peer)} says that it trained on {self._ready[peer]} samples; "
                                  f"{counted[peer]} are counted.", peer)
-        weighed = {peer: room.values.weight(counted[peer]) for peer in contributors}
+        weighed = counted if survey else {peer: room.values.weight(counted[peer]) for peer in contributors}
         total = sum(weighed.values())
         self._shares = tuple(Share(peer, weight / total) for peer, weight in weighed.items())
         self._applied.clear()
@@ -511,7 +543,13 @@ class Leader:
         self._since, self._half_s = room.now, 0.0
         self._limit = self._moving.seconds * 2 ** min(self._stalls, MOST_STALLS)
         self.machine.fire("planned")
-        plan = Plan(self._stamp, self._shares, self._reducers(contributors), room.values.precision, room.values.outer)
+        reducers = self._reducers(contributors)
+        how = ("f32", Outer()) if survey else (room.values.precision, room.values.outer)
+        plan = Plan(self._stamp, self._shares, reducers, *how)
+        mine, contributions = Counter(reducers), len(contributors)
+        self._to_move = {peer: room.buckets + mine[peer] * (contributions - (peer in contributors))
+                         for peer in room.view.members}
+        self._marks, self._marked_at = {}, room.now
         for peer in room.present():
             room.send(peer, plan)
 
@@ -598,6 +636,30 @@ class Leader:
         if self._half_s and taken >= 2 * self._half_s + limit:
             return self.awaited()
         return self._idle(limit)
+
+    def _crawling(self) -> list[PeerId]:
+        """Who moves, but at the pace of the latest deadline would make the exchange last longer than `MOST_DEADLINES`.
+
+        They are fewer than half of the members, and most of the others lack something from them. Where all are slow,
+        nobody is late: that is how long it takes.
+        """
+        room, awaited = self._room, self.awaited()
+        window = room.now - self._marked_at
+        if self._half_s or window < self._limit:
+            return []
+        marks, self._marks = self._marks, {peer: self._moved.get(peer, (0, 0.0))[0] for peer in awaited}
+        self._marked_at = room.now
+        left_s = self._limit * MOST_DEADLINES - (room.now - self._since)
+        if not any((self._to_move[peer] - moved) * window > left_s * max(0, moved - marks.get(peer, 0))
+                   for peer, moved in self._marks.items()):
+            return []
+        able = self._able()
+        lacking = Counter(
+            other for peer in awaited if peer in self._beats
+            for other in self._beats[peer].lacking if other != peer and other in able
+        )
+        slow = sorted(peer for peer, count in lacking.items() if 2 * count > len(awaited))
+        return slow if 2 * len(slow) < len(able) else []
 
     def _idle(self, seconds: float) -> tuple[PeerId, ...]:
         since = self._room.now - seconds

@@ -10,6 +10,7 @@ from desktop.rounds.actions import (
     BeginExchange,
     Contribute,
     DigestResults,
+    DropCarried,
     Finished,
     Keep,
     KeepResult,
@@ -38,6 +39,8 @@ from desktop.rounds.messages import (
 )
 from desktop.rounds.room import NEVER, Room
 
+UNHEARD = "I did not hear whether it counted"
+CARRIED_ROUNDS = 8  # how long late work is carried: what was learnt from older weights is of little use
 PHASES = Table(
     "idle",
     {
@@ -72,6 +75,8 @@ class Member:
         self._last: Announce | None = None  # the latest announcement
         self._training = 0  # the round whose local steps are running, 0 for none
         self._work: tuple[int, int] | None = None  # (round, samples) of finished local work
+        self._cut = 0  # the round whose local steps were cut short by its plan
+        self._carried = 0  # the oldest round whose work I carry into my next contribution, 0 for none
         self._digest = ""  # digest of weights plus results of the exchange in hand
         self._early: dict[PeerId, Early] = {}  # what came before its plan, by sender
 
@@ -96,7 +101,10 @@ class Member:
             return
         self.catch_up(message.round - 1, message.base_digest)
         room.values = message.values
+        if room.values.late == "drop":
+            self.drop_carried("late work is dropped from now on")
         self._drop_exchange()
+        self.machine.fire("reopened")  # where all rounds were done, there are more now
         if not room.whole or self.phase == "syncing":
             self.behind()  # in the latter case the digest of what was fetched is still being made
         elif self._work is not None and self._work[0] == message.round:
@@ -105,6 +113,7 @@ class Member:
         else:
             again = self.phase == "training"
             self.machine.fire("announced")
+            self._cut = 0
             if not again or self._training != message.round:
                 self._training = message.round
                 room.do(Train(message.round, message.values))
@@ -116,6 +125,7 @@ class Member:
             self._commit(round_, digest)  # only the commit message was lost on the way
         elif round_ > room.round:
             room.round, room.digest = round_, digest
+            self.drop_carried(UNHEARD)
             self.out()
             self.behind()
         elif round_ < room.round and not room.whole:
@@ -131,6 +141,7 @@ class Member:
         room.round, room.digest = round_, digest
         room.versions = [version if version <= round_ else NEVER for version in room.versions]
         self._work = None
+        self.drop_carried("it was made from other weights")
         self.out()
         self.machine.fire("reopened")
         self.behind()
@@ -139,6 +150,7 @@ class Member:
         """The room went on from other weights of my last round than those that I hold."""
         self._room.note("care", f"The room holds other weights of round {self._room.round}; I fetch them.")
         self._work = None
+        self.drop_carried("it was made from other weights")
         self.out()
         self.machine.fire("reopened")
         self.fetch.again()
@@ -149,6 +161,7 @@ class Member:
         if (round_, digest) != (room.round, room.digest):
             room.round, room.digest = round_, digest
             self._work = None
+            self.drop_carried("it was made from other weights")
             self.fetch.again()
             self.machine.fire("reopened")
 
@@ -187,7 +200,9 @@ class Member:
         if self.phase == "training":
             room.do(StopTraining(plan.stamp.round))
             self._training = 0
-            room.note("care", f"My work for round {plan.stamp.round} came too late and was left out.", room.me)
+            self._cut = plan.stamp.round
+            if room.values.late == "drop":
+                room.note("care", f"My work for round {plan.stamp.round} came too late and was left out.", room.me)
         self._digest = ""
         self.exchange = Exchange(room.me, plan, room.view.members)
         self.machine.fire("planned")
@@ -283,6 +298,37 @@ class Member:
             self._drop_exchange()
         self._commit(message.stamp.round, message.digest)
 
+    def _settle_work(self, round_: int) -> str:
+        """A round is committed: what becomes of my work, as `ApplyResults` says it. Nothing is lost without a word."""
+        room, exchange = self._room, self.exchange
+        finished = self._work is not None and self._work[0] == round_
+        if exchange is None:
+            self.drop_carried(UNHEARD)
+            if finished and room.values.late == "carry":
+                room.note("care", f"My work for round {round_} is not carried on: {UNHEARD}.", room.me)
+            return ""
+        if exchange.contributes:
+            oldest, self._carried = self._carried, 0
+            if oldest:
+                room.note("info", f"My work since round {oldest} that was late went into round {round_}.", room.me)
+            return "counted" if oldest else ""
+        if round_ - self._carried >= CARRIED_ROUNDS:
+            self.drop_carried("it is too old")
+        if room.values.late == "carry" and (finished or self._cut == round_):
+            room.note("info", f"My work for round {round_} was late; I carry it into my next contribution.", room.me)
+            self._carried = self._carried or round_
+            return "carried"
+        if finished:
+            room.note("care", f"My work for round {round_} was left out.", room.me)
+        return ""
+
+    def drop_carried(self, why: str) -> None:
+        """What I carry will never count."""
+        if self._carried:
+            self._room.note("care", f"My late work since round {self._carried} is left out: {why}.", self._room.me)
+            self._carried = 0
+            self._room.do(DropCarried())
+
     def _holds(self, round_: int, digest: str) -> bool:
         return bool(self.exchange and self.exchange.stamp.round == round_ and self._digest == digest)
 
@@ -295,8 +341,9 @@ class Member:
             room.versions[bucket] = round_
         differs = bool(self._digest) and self._digest != digest
         checked = self._digest == digest and was_whole  # else what came from others may not be what the room has
+        work = self._settle_work(round_)
         room.round, room.digest = round_, digest
-        room.do(ApplyResults(round_, tuple(usable)))
+        room.do(ApplyResults(round_, tuple(usable), work))
         if self.phase == "training":
             room.do(StopTraining(round_))
         self._drop_exchange()
@@ -312,6 +359,7 @@ class Member:
         room.do(Validate(round_))
         if round_ >= room.values.rounds:
             self.machine.fire("finished")
+            self.drop_carried("that was the last round")
             room.do(Finished(round_))
 
     # -- what goes wrong --
@@ -339,6 +387,7 @@ class Member:
             room.send(room.view.leader, Standing(room.view.term, room.round, digest, True))
             if room.round >= room.values.rounds and self.machine.fire("finished"):
                 room.do(Validate(room.round))
+                self.drop_carried("that was the last round")
                 room.do(Finished(room.round))
             elif self.phase == "exchanging":
                 self._check_complete()

@@ -6,12 +6,15 @@ attempt than its own. Version, sender and schema digest travel in the envelope a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
+from typing import Any
 
 PeerId = str
 PRECISIONS = ("f32", "f16", "int8")  # in which updates travel
 OUTER = ("none", "momentum", "nesterov")  # what is done to the mean of the updates before it is applied
+LATE = ("drop", "carry")  # what becomes of work that missed its round: left out, or added to a later contribution
 WEIGHTINGS = ("samples", "equal")  # what a member's update weighs: the samples it was made of, or as much as any other
 TOPOLOGIES = ("butterfly", "star")  # who reduces: each member a part of the model, or the leader all of it
 MOST_STEPS = 100_000_000  # of one round: more than an epoch of anything that fits into a computer
@@ -74,6 +77,8 @@ class Values:
     """What the leader decides for all; changes count from the next announcement on.
 
     `local_epochs` above 0 counts local steps by passes through a member's own data, and `local_steps` is not used then.
+    `late` says what becomes of a member's work that no round has counted: it is left out, or the member adds it to its
+    next contribution, which weighs no more for that.
     """
 
     rounds: int = 12
@@ -85,13 +90,15 @@ class Values:
     weighting: str = "samples"
     outer: Outer = Outer()
     topology: str = "butterfly"
+    late: str = "drop"
 
     @property
     def sound(self) -> bool:
         """Whether one can train with them."""
         counts = 0 <= self.rounds <= LARGEST and 1 <= self.local_steps <= MOST_STEPS and 1 <= self.batch <= LARGEST
         reals = isfinite(self.lr) and self.lr > 0 and isfinite(self.local_epochs) and self.local_epochs >= 0
-        words = self.precision in PRECISIONS and self.weighting in WEIGHTINGS and self.topology in TOPOLOGIES
+        words = (self.precision in PRECISIONS and self.weighting in WEIGHTINGS and self.topology in TOPOLOGIES
+                 and self.late in LATE)
         return counts and reals and words and self.outer.sound
 
     def steps(self, samples: int) -> int:
@@ -109,6 +116,16 @@ class Values:
         """What an update made of so many samples weighs, compared with others."""
         return samples if self.weighting == "samples" else 1
 
+    def changed(self, new: Mapping[str, Any]) -> Values:
+        """These values with some replaced. "outer", "outer_lr" and "outer_momentum" are the outer optimiser's.
+
+        TypeError for a key that there is not.
+        """
+        inner = {"outer": "kind", "outer_lr": "lr", "outer_momentum": "momentum"}
+        outer = {inner[key]: value for key, value in new.items() if key in inner}
+        rest = {key: value for key, value in new.items() if key not in inner}
+        return replace(self, outer=replace(self.outer, **outer), **rest)
+
     def changes(self, new: Values) -> str:
         """What is different in `new`, in words; "" for nothing."""
         parts = []
@@ -121,6 +138,8 @@ class Values:
             parts.append("members weigh alike" if new.weighting == "equal" else "members weigh by samples")
         if self.topology != new.topology:
             parts.append("the leader adds up alone" if new.topology == "star" else "all share the adding up")
+        if self.late != new.late:
+            parts.append("late work is carried" if new.late == "carry" else "late work is dropped")
         named = (("precision", "precision"), ("batch", "batch"), ("lr", "learning rate"), ("rounds", "rounds"))
         parts += [f"{name} {getattr(new, key)}" for key, name in named if getattr(self, key) != getattr(new, key)]
         return ", ".join(parts)

@@ -28,6 +28,7 @@ class RoomPolicy:
     most_deadline_s: float = 600.0
     spread: float = 6.0  # how many median absolute deviations after twice the median a member is late
     silent_s: float = 20.0  # a leader that says nothing for this long is taken for lost
+    survey_rounds: int = 0  # so many first rounds train nothing: they agree on figures of all members' data
 
     def quorum(self, n: int) -> int:
         """Contributions without which a round does not go on: more than half of `n` members."""

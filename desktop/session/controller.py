@@ -54,7 +54,7 @@ from desktop.state import (
     SettingRow,
     WindowState,
 )
-from desktop.tasks.builtin import TASKS, card
+from desktop.tasks.builtin import TASKS, card, fitting_task
 from desktop.tasks.spec import TaskSpec
 from desktop.values import TASK_SUFFIX
 
@@ -111,6 +111,7 @@ class Controller(QObject):
         self._names: dict[str, str] = {}
         self._refused_settings: dict[str, str] = {}
         self._wants_start = self._wants_leave = False
+        self._rounds = 0  # of a run; a room that has done them may go on for as many again
         self._tasks: set[asyncio.Task[None]] = set()
         self._entering: asyncio.Task[None] | None = None
         self._closing = False
@@ -120,7 +121,7 @@ class Controller(QObject):
             life.Models: self._have_models,
             life.Measured: self._task_measured,
             life.DataRead: self._data_read,
-            life.Begun: self.record.begin,
+            life.Begun: self.run.begun,
             life.Progress: self._progressed,
             life.RoundCommitted: self.record.committed,
             life.Noted: self._noted,
@@ -215,7 +216,7 @@ class Controller(QObject):
             if options.task and options.task.endswith(TASK_SUFFIX):
                 self._open_task(options.task)
             else:
-                self._choose_task(options.task or ("images" if folder else "digits"))
+                self._choose_task(options.task or (fitting_task((folder,)) if folder else "digits"))
             self._wants_start = options.start
             if folder:
                 self._read_data((folder,))
@@ -327,7 +328,9 @@ class Controller(QObject):
         self._refuse_while_busy()
         if self.setup.spec is None:
             self._begin(self._mode or "alone", "data")
-            self.setup.choose("images")
+            self.setup.choose(fitting_task(paths))
+        elif not self.room.inside and (kind := fitting_task(paths)) != "images" and self.setup.spec.kind != kind:
+            self.setup.choose(kind)  # a table says nothing to a task for pictures, and so on
         self.setup.read_data(paths, own_schema=not self.room.inside)
         self._page = "data"
 
@@ -497,8 +500,8 @@ class Controller(QObject):
         """The reason that Start is disabled; "" when it is not."""
         if self.run.busy:
             return "Training is under way."
-        if self.room.inside and self.record.final is not None and self.record.final.complete:
-            return "This room has trained all its rounds. Leave it to train anew."
+        if self._room_is_done() and not self._leading():
+            return "This room has trained all its rounds. Its leader can go on with more; or leave it to train anew."
         state = self.room.view.state if self.room.view else ""
         if not self.setup.why_not():
             if self._mode in ("host", "demo") and state != "open":
@@ -507,7 +510,17 @@ class Controller(QObject):
                 return "Join the room first."
         return self.setup.why_not()
 
+    def _room_is_done(self) -> bool:
+        return self.room.inside and self.record.final is not None and self.record.final.complete
+
+    def _leading(self) -> bool:
+        return self.record.progress is not None and self.record.progress.leading
+
     def _start(self) -> None:
+        progress = self.record.progress
+        if progress is not None and progress.leading and self._room_is_done():
+            self._trainer.do(life.Change(new={"rounds": progress.round + self._rounds}))
+            return
         self._wants_start = True
         self._page = "train"
         self._go_on()
@@ -533,6 +546,7 @@ class Controller(QObject):
 
     def _begin_training(self) -> None:
         self._page = "train"
+        self._rounds = self.setup.values.rounds
         self.run.begin(
             life.Start(
                 task=self.setup.task_json(), policy=self.setup.policy(self._mode), backend=self._options.backend,
@@ -557,14 +571,14 @@ class Controller(QObject):
         self.record.progressed(said)
         if before is not None and before.round != said.round:
             self._report("round")
-        if before is not None and before.values != said.values:
-            self.setup.take_values(said.values)
+        if before is not None and before.wanted != said.wanted:
+            self.setup.take_values(said.wanted)
 
     def _set_training(self, key: str, value: str) -> None:
         """Before Start: what will be; afterwards: a wish that the leader's trainer grants at the next round."""
-        self.setup.set_value(key, value)
+        changed = self.setup.set_value(key, value)
         if self.run.under_way:
-            self._trainer.do(life.Change(values=self.setup.chosen))
+            self._trainer.do(life.Change(new=changed))
 
     def _not_changed(self, said: life.NotChanged) -> None:
         self.setup.take_values(said.values)
@@ -711,7 +725,7 @@ class Controller(QObject):
             invite=room.link if room and inside else "", rounds=values.rounds, local_steps=values.local_steps,
             batch=values.batch, lr=values.lr, precision=values.precision, local_epochs=values.local_epochs,
             outer=values.outer, outer_lr=values.outer_lr, outer_momentum=values.outer_momentum,
-            policy=Policy(weighting=values.weighting), topology=values.topology,
+            policy=Policy(weighting=values.weighting, late=values.late), topology=values.topology,
         )
         return self.record.session(base, self.room.rows(), room.host if room else "")
 

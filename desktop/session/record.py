@@ -156,7 +156,9 @@ class Record:
         self.log = [*self.log[-999:], LogLine(at=local, severity=severity, text=text)]
 
     def begin(self, said: Begun) -> None:
-        """Training began."""
+        """Training began, or goes on: the leader of a room that had trained all its rounds wants more."""
+        if self.state == "done":
+            self.state, self.final, self.prediction = "waiting", None, None
         self.begun = said
         self.started = self._clock()
 
@@ -225,6 +227,8 @@ class Record:
         leader = progress.leader if progress else ""
         seats = {seat.peer: seat for seat in progress.seats} if progress else {}
         weights = dict(progress.weights) if progress else {}
+        # In the room and not in the rounds: not begun yet, stopped, or not let in yet.
+        outside = "not training" if progress and progress.begun and progress.inside else "waiting"
         rows = []
         for link in links:
             words, since, training, exchanging = self._shares.of(link.peer, now)
@@ -240,7 +244,7 @@ class Record:
                     next_try_s=None if link.next_try_s is None else round(link.next_try_s, 1),
                     sent_bytes=link.sent_bytes, received_bytes=link.received_bytes, moving=_moving(link),
                     round=self._round_of(seat), last_seen_s=round(link.last_seen_s, 1), candidates=pair,
-                    state="lost" if lost else words if seat else "waiting", state_for_s=round(since, 1),
+                    state="lost" if lost else words if seat else outside, state_for_s=round(since, 1),
                     training_share=training, exchanging_share=exchanging, weight=weights.get(link.peer),
                 )
             )
@@ -277,7 +281,8 @@ class Record:
                 outer_lr=progress.values.outer.lr, outer_momentum=progress.values.outer.momentum,
                 topology=progress.values.topology,
                 policy=Policy(quorum=progress.quorum, n=max(1, len(progress.seats)),
-                              deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting),
+                              deadline_s=round(progress.deadline_s, 1), weighting=progress.values.weighting,
+                              late=progress.values.late),
                 seconds_left=self._seconds_left(progress),
             )
         final = self.final

@@ -45,6 +45,11 @@ class Run:
         self._over.clear()
         self._trainer.do(order)
 
+    def begun(self, said: life.Begun) -> None:
+        """The trainer is at it."""
+        self._over.clear()
+        self._record.begin(said)
+
     def stop(self) -> None:
         """Ask the trainer to stop; one that does not answer in time is ended by force."""
         if not self.busy or self._record.state == "stopping":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -56,7 +57,7 @@ class Setup:
         options = self._options
         given = {key: getattr(options, key) for key in ("batch", "lr", "local_steps", "rounds")}
         spec = task.changed(**{key: value for key, value in given.items() if value is not None})
-        keys = ("precision", "local_epochs", "weighting", "topology", "outer", "outer_lr", "outer_momentum")
+        keys = ("precision", "local_epochs", "weighting", "topology", "outer", "outer_lr", "outer_momentum", "late")
         more = {key: value for key in keys if (value := getattr(options, key)) is not None}
         if options.local_steps is not None:
             spec = spec.changed(local_epochs=0.0)
@@ -89,12 +90,13 @@ class Setup:
         """What the leader announced."""
         self.values = shown(values)
 
-    def set_value(self, key: str, text: str) -> None:
-        """Change one training value; OptionError says what is allowed."""
+    def set_value(self, key: str, text: str) -> dict[str, Any]:
+        """Change one training value; what is another now. OptionError says what is allowed."""
         changed = {key: validate(key.replace("_", "-"), text)}
         if key == "local_steps":
             changed["local_epochs"] = 0.0  # from now on by steps
         self.values = msgspec.structs.replace(self.values, **changed)
+        return changed
 
     # -- data --
 
@@ -162,6 +164,8 @@ class Setup:
             return "Your data is being read."
         if not self.data.usable:
             return self.data.error or "This data cannot be used."
+        if self.values.rounds <= self.spec.survey_rounds:
+            return f"The first {self.spec.survey_rounds} rounds only agree on how large numbers are. Train for more."
         return ""
 
     # -- what is handed on --
@@ -179,7 +183,7 @@ class Setup:
         v = self.values
         return Values(rounds=v.rounds, local_steps=v.local_steps, precision=v.precision, batch=v.batch, lr=v.lr,
                       local_epochs=v.local_epochs, weighting=v.weighting, topology=v.topology,
-                      outer=Outer(v.outer, v.outer_lr, v.outer_momentum))
+                      outer=Outer(v.outer, v.outer_lr, v.outer_momentum), late=v.late)
 
     def policy(self, mode: str) -> RoomPolicy:
         """How rounds go on. A demo goes on when its other windows are closed; people wait for a second one."""
@@ -199,4 +203,5 @@ def shown(values: Values) -> TrainingValues:
     outer = values.outer
     return TrainingValues(batch=values.batch, lr=values.lr, local_steps=values.local_steps, rounds=values.rounds,
                           precision=values.precision, local_epochs=values.local_epochs, weighting=values.weighting,
-                          topology=values.topology, outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum)
+                          topology=values.topology, outer=outer.kind, outer_lr=outer.lr, outer_momentum=outer.momentum,
+                          late=values.late)

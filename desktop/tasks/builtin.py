@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from desktop.state import TaskCard
-from desktop.tasks.spec import Images, TaskSpec, Text
+from desktop.tasks.spec import Column, Images, Table, TaskSpec, Text
+from desktop.tasks.tables import is_table
 
 MODELS = {
     "digits-cnn": "Small convolutional network: two convolutions, two linear layers",
@@ -18,6 +22,8 @@ MODELS = {
     "gpt-mini": "GPT of 6 layers, about 2.7 million parameters with bytes",
     "gpt2": "GPT-2 small: 12 layers, 86 million parameters with bytes, 124 million with GPT-2's tokens",
 }
+
+PLAIN = (".txt", ".text", ".md")  # files that are text as long as nothing says otherwise
 
 WANTED = {"images": "One folder of pictures for each class", "table": "A CSV file or a spreadsheet",
           "text": "Files of plain text (.txt, .md), or a folder that holds some"}
@@ -85,16 +91,60 @@ TEXT = TaskSpec(
     local_steps=50, rounds=40,
 )
 
+PENGUINS = TaskSpec(
+    id="penguins", title="Penguins", text="Tells the species of a penguin by its size, its sex and its island.",
+    form=Table(
+        label="species", classes=("Adelie", "Chinstrap", "Gentoo"),
+        columns=(Column(name="island", role="category", values=("Biscoe", "Dream", "Torgersen")),
+                 *(Column(name=name, role="number")
+                   for name in ("bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g")),
+                 Column(name="sex", role="category", values=("female", "male"))),
+    ),
+    model="mlp", widths=(64, 32), optimiser="adamw", lr=1e-3, batch=30, local_steps=10, rounds=22, sample="penguins",
+)
+
+TITANIC = TaskSpec(
+    id="titanic", title="Titanic", text="Tells who survived, by age, family, fare and class on board.",
+    form=Table(label="Survived", classes=("0", "1"), columns=tuple(
+        Column(name=name, role="number") for name in ("Age", "SibSp", "Parch", "Fare", "Pclass"))),
+    model="mlp", widths=(124, 64, 32), optimiser="adam", weight_decay=0.0, lr=1e-3, batch=30, local_epochs=2.0,
+    rounds=12,
+)
+
+TABLE = TaskSpec(
+    id="table", title="Your own table", text="Learns one column of your table from the others.",
+    form=Table(label=""), model="mlp", widths=(64, 32), optimiser="adamw", lr=1e-3, batch=32, local_steps=20,
+    rounds=32,
+)
+
 TASKS: dict[str, TaskSpec] = {task.id: task for task in (
-    DIGITS, SHAKESPEARE, IMAGES, TEXT, MNIST, MNIST_MLP, LUS_COVID, CIFAR10, SIMPLE_FACE, WIKITEXT)}
+    DIGITS, PENGUINS, SHAKESPEARE, IMAGES, TABLE, TEXT, MNIST, MNIST_MLP, LUS_COVID, CIFAR10, SIMPLE_FACE, TITANIC,
+    WIKITEXT)}
+
+
+def fitting_task(paths: Iterable[str]) -> str:
+    """The task of one's own that these files or folders are for."""
+    every = [Path(path) for path in paths]
+    if all(is_table(path) for path in every):
+        return "table"
+    return "text" if all(path.suffix.lower() in PLAIN for path in every) else "images"
 
 
 def card(spec: TaskSpec) -> TaskCard:
     """The task as a card to choose."""
-    wanted = WANTED[spec.kind]
-    if spec.classes and spec.kind == "images":
-        wanted += ": " + ", ".join(spec.classes[:12]) + (", …" if len(spec.classes) > 12 else "")
+    data = WANTED[spec.kind]
+    form = spec.form
+    if isinstance(form, Table) and form.columns:
+        data = f"{data} with the columns {_named(column.name for column in form.columns)} and {form.label}"
+    elif spec.classes:
+        data = f"{data}: {_named(spec.classes)}"
     if spec.sample:
-        wanted = f"Sample data comes with Peerloom. Or your own: {wanted[0].lower()}{wanted[1:]}"
-    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=wanted, kind=spec.kind, model=MODELS[spec.model],
-                    sample=bool(spec.sample))
+        data = f"Sample data comes with Peerloom. Or your own: {data[0].lower()}{data[1:]}"
+    return TaskCard(id=spec.id, title=spec.title, text=spec.text, data=data, kind=spec.kind,
+                    model=MODELS[spec.model], sample=bool(spec.sample))
+
+
+def _named(names: Iterable[str]) -> str:
+    """The first twelve of them."""
+    every = list(names)
+    return ", ".join(every[:12]) + (", …" if len(every) > 12 else "")

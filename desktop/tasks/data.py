@@ -81,24 +81,30 @@ def load_sample(spec: TaskSpec, share: tuple[int, int] = (1, 1)) -> TaskData:
     The test part is stratified and the same for all shares. The shares are disjoint, differ by at most one sample,
     hold each class alike, and together are all the rest. All of it follows from the task's seed alone.
     """
-    part, parts = share
-    if not 1 <= part <= parts:
-        raise OptionError(key="share", value=f"{part}/{parts}", allowed="I/N with 1 ≤ I ≤ N, for example 2/3")
+    part, parts = check_share(share)
     if spec.sample != "digits":
         raise TaskError(why=f"no sample data ships with “{spec.title}”; use a folder of your own")
     if (spec.images.channels, spec.images.height, spec.images.width, spec.classes) != (1, 8, 8, tuple("0123456789")):
         raise TaskError(why="the sample digits are 8 × 8 grey pictures of the classes 0 to 9")
     everything = digits()
-    test, rest = _stratified(everything.labels, spec.test, f"{spec.seed} test")
+    test, rest = stratified(everything.labels, spec.test, f"{spec.seed} test")
     # Dealt out like cards, class after class: parts of equal size that hold each class alike.
     mine = rest[np.argsort(everything.labels[rest], kind="stable")][part - 1::parts]
-    validation, train = _stratified(everything.labels[mine], spec.validation, f"{spec.seed} validation {part}/{parts}")
+    validation, train = stratified(everything.labels[mine], spec.validation, f"{spec.seed} validation {part}/{parts}")
     if not len(train):
         raise TooLittleDataError(place="the sample data", have=f"{len(rest)} pictures for {parts} shares",
                                  need="one for each")
     title = "Sample digits" if parts == 1 else f"Sample digits, part {part} of {parts}"
     return TaskData(train=everything.only(mine[train]), validation=everything.only(mine[validation]),
                     test=everything.only(test), title=title, source="sample")
+
+
+def check_share(share: tuple[int, int]) -> tuple[int, int]:
+    """The share (i, n) as it is; OptionError when there is no such part."""
+    part, parts = share
+    if not 1 <= part <= parts:
+        raise OptionError(key="share", value=f"{part}/{parts}", allowed="I/N with 1 ≤ I ≤ N, for example 2/3")
+    return share
 
 
 def digits() -> ArraySet:
@@ -108,7 +114,7 @@ def digits() -> ArraySet:
     return ArraySet(table[:, 1:].reshape(-1, 1, 8, 8).copy(), table[:, 0].astype(np.int64), 1 / 16)
 
 
-def _stratified(labels: Indices, fraction: float, purpose: str) -> tuple[Indices, Indices]:
+def stratified(labels: Indices, fraction: float, purpose: str) -> tuple[Indices, Indices]:
     """Indices of a random `fraction` and of the rest, each mixed, each class split alike."""
     order = _shuffled(len(labels), purpose)
     rank = np.argsort(order)
@@ -191,7 +197,7 @@ def load_folder(spec: TaskSpec, scan: FolderScan, bound: int | None = None
     places = np.array([_place(scan.looks[files[number][1]].digest, spec.seed) for number in usable], np.float64)
     everything = ArraySet(Stored(store, numbers), labels, 1 / 255)
     _check_enough({name: int(np.sum(labels == spec.classes.index(name))) for name in known})
-    train, validation, test = _three_parts(labels, places, spec)
+    train, validation, test = three_parts(labels, places, spec)
     return TaskData(train=everything.only(train), validation=everything.only(validation), test=everything.only(test),
                     title=scan.place, source=", ".join(map(str, scan.roots)),
                     findings=(*scan.findings(late), *differences(spec, scan)))
@@ -226,7 +232,7 @@ def load_arrays(spec: TaskSpec, read: Sequence[tuple[pictures.Pixels, npt.NDArra
     everything = ArraySet(pixels[:count], classes[:count], 1 / 255)
     _check_enough({spec.classes[label]: int(n) for label, n in enumerate(np.bincount(everything.labels)) if n})
     places = np.array([_place(digest, spec.seed) for digest in digests], np.float64)
-    train, validation, test = _three_parts(everything.labels, places, spec)
+    train, validation, test = three_parts(everything.labels, places, spec)
     findings = tuple(
         Finding(severity="care", title=f"Class {name} is not one of the room", text=f"{n:,} pictures are left out.")
         for name, n in unknown.items())
@@ -267,7 +273,7 @@ def _place(digest: bytes, seed: int) -> float:
     return int.from_bytes(hashlib.blake2b(digest + str(seed).encode(), digest_size=7).digest()) / 256**7
 
 
-def _three_parts(labels: Indices, places: npt.NDArray[np.float64], spec: TaskSpec) -> tuple[Indices, Indices, Indices]:
+def three_parts(labels: Indices, places: npt.NDArray[np.float64], spec: TaskSpec) -> tuple[Indices, Indices, Indices]:
     """Indices of training, validation and test: the test part is where `places` is below its share, and so on."""
     parts: tuple[list[Indices], list[Indices], list[Indices]] = ([], [], [])
     for label in np.unique(labels):

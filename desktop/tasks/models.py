@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from desktop.errors import TaskError
-from desktop.tasks import image_models
+from desktop.tasks import image_models, table_models
 from desktop.tasks.gpt import GPT, SIZES
 from desktop.tasks.samples import Indices, Samples
 from desktop.tasks.spec import Table, TaskSpec, Text
@@ -31,6 +31,7 @@ def build_model(spec: TaskSpec, seed: int) -> nn.Module:
         model.draw(generator)
     else:
         image_models.draw(model, generator)
+        table_models.clear(model)
     return model
 
 
@@ -52,10 +53,9 @@ def _mlp(spec: TaskSpec) -> nn.Module:
     if isinstance(form, Table):
         if not form.columns:
             raise TaskError(why="its columns are not fixed yet")
-        inputs = form.inputs
-    else:
-        inputs = spec.images.channels * spec.images.height * spec.images.width
-    return image_models.mlp(inputs, spec.widths, output_count(spec))
+        return table_models.build(form, image_models.mlp(form.inputs, spec.widths, output_count(spec)))
+    return image_models.mlp(spec.images.channels * spec.images.height * spec.images.width, spec.widths,
+                            output_count(spec))
 
 
 def _gpt(spec: TaskSpec) -> nn.Module:
@@ -76,7 +76,7 @@ MODELS: dict[str, Builder] = {
 
 def parameter_count(model: nn.Module) -> int:
     """How many numbers the model learns."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
 def weight_shapes(spec: TaskSpec) -> dict[str, tuple[int, ...]]:

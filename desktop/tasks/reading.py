@@ -11,7 +11,7 @@ import numpy as np
 
 from desktop.errors import OptionError, PeerloomError, TaskError
 from desktop.state import ClassCard, DataView, Edit
-from desktop.tasks import data, idx, image_checks, texts
+from desktop.tasks import data, idx, image_checks, table_reading, texts
 from desktop.tasks.readers import ScanProgress, scan_folder
 from desktop.tasks.spec import TaskSpec, class_name
 
@@ -75,12 +75,17 @@ def _read_idx(spec: TaskSpec, paths: tuple[Path, ...], pairs: list[idx.IdxPair],
     return Reading(spec, found, data.describe(spec, found))
 
 
+def read_tables(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[ScanProgress, None, Reading]:
+    """A table, its columns mapped to those of the task."""
+    return Reading(*(yield from table_reading.read_table(spec, paths, edits)))
+
+
 def read_text(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits) -> Generator[ScanProgress, None, Reading]:
     """Files of plain text."""
     return Reading(*(yield from texts.read_text(spec, paths, edits)))
 
 
-READERS: dict[str, Reader] = {"images": read_images, "text": read_text}
+READERS: dict[str, Reader] = {"images": read_images, "table": read_tables, "text": read_text}
 
 
 # -- the sample data that ships with the program ---------------------------------------------------------
@@ -111,6 +116,11 @@ def sample_text(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgres
     return Reading(*(yield from texts.read_sample(spec, share)))
 
 
+def sample_table(spec: TaskSpec, share: tuple[int, int]) -> Generator[ScanProgress, None, Reading]:
+    """The penguins."""
+    return Reading(*(yield from table_reading.read_sample(spec, share)))
+
+
 SAMPLES: dict[str, Callable[[TaskSpec, tuple[int, int]], Generator[ScanProgress, None, Reading]]] = {
-    "digits": sample_digits, "shakespeare": sample_text,
+    "digits": sample_digits, "penguins": sample_table, "shakespeare": sample_text,
 }

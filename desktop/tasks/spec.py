@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 import re
 import unicodedata
@@ -75,12 +76,18 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     role: Literal["number", "category"]
     values: tuple[str, ...] = ()
 
+    @property
+    def inputs(self) -> int:
+        """How many numbers a value becomes."""
+        return 2 if self.role == "number" else len(self.values) + 1
+
 
 class Table(Form, frozen=True, kw_only=True, tag="table"):
     """Rows of a table. x is float32 [n, inputs]; y the class int64 [n], or a number float32 [n].
 
-    `columns` are the inputs in order, empty until a host's table fixes them; `label` is the column to predict. A
-    number takes two inputs (its value, and 1 where it is missing), a category one for each value and one for others.
+    `columns` are the inputs in order, empty until a host's table fixes them; `label` is the column to predict, "" as
+    long as that and the goal are open as well. A number takes two inputs (its value, and 1 where it is missing), a
+    category one for each value and one for others.
     """
 
     label: str
@@ -91,14 +98,19 @@ class Table(Form, frozen=True, kw_only=True, tag="table"):
     @property
     def inputs(self) -> int:
         """How many numbers a row becomes."""
-        return sum(2 if column.role == "number" else len(column.values) + 1 for column in self.columns)
+        return sum(column.inputs for column in self.columns)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where the inputs of each column begin."""
+        return tuple(itertools.accumulate((column.inputs for column in self.columns), initial=0))[:-1]
 
     def check(self) -> None:
         super().check()
         if len(self.columns) > MOST_COLUMNS:
             raise TaskError(why=f"it has {len(self.columns)} columns; allowed: up to {MOST_COLUMNS}")
         names = [column.name for column in self.columns]
-        for name in (self.label, *names):
+        for name in (self.label, *names) if self.label or names else ():
             if name != class_name(name) or not 0 < len(name) <= LONGEST_NAME:
                 raise TaskError(why=f"“{name[:LONGEST_NAME]}” cannot be the name of a column")
         if len({self.label, *names}) <= len(names):
@@ -183,6 +195,11 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def kind(self) -> str:
         """"images" | "table" | "text"."""
         return type(self.form).__struct_config__.tag  # type: ignore[return-value]
+
+    @property
+    def survey_rounds(self) -> int:
+        """So many first rounds train nothing but agree on figures of all data: mean and spread of a table's numbers."""
+        return 2 if self.kind == "table" else 0
 
     @property
     def classes(self) -> tuple[str, ...]:

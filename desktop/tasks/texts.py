@@ -96,11 +96,13 @@ def read_text(spec: TaskSpec, paths: tuple[Path, ...], edits: Edits
             continue
         try:
             if path.name == "tokenizer.json" and form.tokens == "bpe":
-                tokenizer = tokenizer or tokens.compact(path.read_text("utf-8"))
+                tokenizer = tokenizer or tokens.compact(path.read_bytes())
                 continue
             files.append((yield from look(path, encoding)))
         except NotTextError as error:
             broken.append(BrokenFile(path, str(error.details["why"])))
+        except OSError as error:
+            broken.append(BrokenFile(path, error.strerror or "it cannot be read"))
     place = ", ".join(path.name or str(path) for path in paths[:3]) + (" …" if len(paths) > 3 else "")
     findings = _file_findings(paths, files, broken)
     source = ", ".join(map(str, paths))
@@ -136,7 +138,7 @@ def _read(spec: TaskSpec, files: list[TextFile], title: str, source: str, findin
     block = _form(spec).block
     train, validation, test = (Blocks(stream, block) for stream in streams)
     if not len(train) or len(validation) < (spec.validation > 0) or len(test) < (spec.test > 0):
-        raise _too_little(spec, seen.characters, title)
+        raise TooLittleDataError(place=title, have=f"{seen.characters:,} characters", need="twice as many")
     findings += _text_findings(spec, seen)
     data = TaskData(train=Blocks(streams[TRAIN], block, spec.seed), validation=validation, test=test, title=title,
                     source=source, findings=findings)
@@ -210,11 +212,7 @@ def _check_enough(spec: TaskSpec, seen: _Seen, place: str, share: tuple[int, int
     """A piece for each part, at every share."""
     need = share[1] * (1 + (spec.validation > 0)) + (spec.test > 0)
     if len(seen.places) < need or seen.characters < need * _piece(spec):
-        raise _too_little(spec, seen.characters, place, need)
-
-
-def _too_little(spec: TaskSpec, have: int, place: str, pieces: int = 3) -> TooLittleDataError:
-    return TooLittleDataError(place=place, have=f"{have:,} characters", need=f"{pieces * _piece(spec):,}")
+        raise TooLittleDataError(place=place, have=f"{seen.characters:,} characters", need=f"{need * _piece(spec):,}")
 
 
 def _parts(places: Places, spec: TaskSpec, share: tuple[int, int]) -> npt.NDArray[np.int8]:

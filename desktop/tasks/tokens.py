@@ -120,14 +120,14 @@ def _read(tokenizer: str) -> _Merges:
         raise TaskError(why="its tokenizer cannot be read") from error
 
 
-def compact(tokenizer: str) -> str:
+def compact(tokenizer: str | bytes) -> str:
     """The JSON of a tokenizer with nothing but what `Bpe` takes, so that it fits into a room's task. TaskError."""
     # Files of older versions write a merge as one text with a space between.
     try:
         model = msgspec.json.decode(tokenizer)["model"]
         merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
         whole = {"model": {"type": "BPE", "vocab": model["vocab"], "merges": merges}}
-    except (msgspec.DecodeError, LookupError, TypeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, LookupError, TypeError, RecursionError) as error:
         raise TaskError(why="its tokenizer is not one of byte-pair encoding") from error
     text = msgspec.json.encode(whole).decode()
     Bpe(text)

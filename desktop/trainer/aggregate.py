@@ -6,8 +6,10 @@ reducer, and the reducer's *rounded* result is what everyone adds, the reducer i
 bit-identical.
 
 What int8 rounds away is not lost but sent with the next round (error feedback): each member keeps the rest of its own
-contributions, and each reducer that of its results. Rests and the outer optimiser's velocity change at the commit
-alone, so an exchange that begins anew counts nothing twice.
+contributions, and each reducer that of its results. Where late work is carried, a member also keeps the updates that
+no round has counted, and adds them to its next contribution: one more float32 per weight, while there is any. All of
+this, and the outer optimiser's velocity, changes at the commit alone, so an exchange that begins anew counts nothing
+twice. A contribution weighs by the samples of its own round; what is carried adds none.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ class Aggregation:
         self._rests: dict[int, wire.Payload] = {}  # by bucket: of my contributions
         self._owed: dict[int, wire.Payload] = {}  # by bucket: of my results
         self._owed_next: dict[int, wire.Payload] = {}  # by bucket that I reduced: the same once that is committed
+        self._carried: dict[int, torch.Tensor] = {}  # by bucket: my updates that no round has counted
 
     def __len__(self) -> int:
         """How many buckets there are."""
@@ -106,11 +109,16 @@ class Aggregation:
             yield
 
     def update(self, bucket: int) -> torch.Tensor:
-        """My update of one bucket: what I trained, and what earlier contributions left unsaid."""
-        part = self.slices[bucket]
-        update = self.current[part].detach().to("cpu") - self.committed[part]
+        """My update of one bucket: what I trained, what is carried, and what earlier contributions left unsaid."""
+        update = self._trained(bucket)
+        if bucket in self._carried:
+            update.add_(self._carried[bucket])
         rest = self._rests.get(bucket)
         return update if rest is None else update.add_(wire.trusted(rest, "int8"))
+
+    def _trained(self, bucket: int) -> torch.Tensor:
+        part = self.slices[bucket]
+        return self.current[part].detach().to("cpu") - self.committed[part]
 
     def keep(self, bucket: int, peer: str, payload: object, weight: float) -> None:
         """Count a contribution, once for each peer; ValueError when it cannot be used."""
@@ -189,8 +197,10 @@ class Aggregation:
         if self.stamp == stamp and self._digested == len(self):
             yield self._digest.hexdigest()
 
-    def apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[None]:
-        """Commit: add the results, and let the model go on from there."""
+    def apply(self, round_: int, buckets: tuple[int, ...], work: str = "") -> Iterator[None]:
+        """Commit: add the results, and let the model go on from there. `work`: see `rounds.actions.ApplyResults`."""
+        if work == "carried":
+            yield from self._keep_late(round_)
         for bucket in buckets:
             if self.versions[bucket] == round_ - 1 and bucket in self._results:
                 self._carry(bucket)
@@ -200,8 +210,23 @@ class Aggregation:
                 self.rewind(bucket)
                 del self._results[bucket]
             yield
+        if work == "counted":
+            self.drop_carried()
         self._forget()
         yield from self.freeing()
+
+    def _keep_late(self, round_: int) -> Iterator[None]:
+        """What I trained for this round is added to what is carried, where it is of use."""
+        for bucket, version in enumerate(self.versions):
+            update = self._trained(bucket)
+            if version == round_ - 1 and wire.finite(update):
+                self._carried[bucket] = update.add_(self._carried.pop(bucket, torch.zeros(())))
+            yield
+
+    def drop_carried(self) -> None:
+        """Forget the work that is carried: it was counted, or never will be."""
+        give_back(self._carried.values())
+        self._carried = {}
 
     def _carry(self, bucket: int) -> None:
         """What the committed attempt has left unsaid of a bucket; my update is still the one that I sent."""
@@ -215,6 +240,7 @@ class Aggregation:
         """Give the memory back; nothing can be done with it any more."""
         self.outer.free()
         give_back([self.committed])
+        self.drop_carried()
         self._rests, self._owed, self._owed_next = {}, {}, {}
 
     # -- committed weights --

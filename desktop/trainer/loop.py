@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import nn
 
 from desktop.bridge.lifecycle import Point
 from desktop.errors import MemoryShortError
-from desktop.tasks import models
+from desktop.tasks import models, table_models
 from desktop.tasks.data import Batches, TaskData
 from desktop.tasks.forward import forward, predicts_number
 from desktop.tasks.samples import Indices, ReadsAhead
@@ -129,13 +129,22 @@ class LocalTraining:
         in_time = FIRST_PIECE if self._pace == float("inf") else max(1, int(PIECE_S / self._pace))
         return min(self._fits, in_time)
 
-    def begin(self, steps: int, batch: int, lr: float, round_: int = 1, rounds: int = 1) -> None:
-        """Run `steps` local steps of a round (1, 2, ...) of so many, from the weights that are in the model now."""
+    def begin(self, steps: int, batch: int, lr: float, before: int = 0, whole: int = 0) -> None:
+        """Run `steps` local steps from the weights that are in the model now.
+
+        For the schedule: the room's training is `whole` steps (0: these alone), of which `before` come before these.
+        """
         self.planned = self._left = steps
-        self._before, self._whole = (round_ - 1) * steps, rounds * steps
+        self._before, self._whole = before, whole or steps
         self._samples = 0
         self._lr = lr
         self.batches.batch = min(batch, self.batches.n)
+
+    def survey(self, round_: int) -> Iterator[None]:
+        """Instead of training: let the weights say what my data is like, as one of all members' rows."""
+        self.planned = self._left = 0
+        yield from table_models.survey(self.model, self.data.train, round_)
+        self._samples = len(self.data.train)
 
     def cancel(self) -> None:
         """Drop the steps that are left."""

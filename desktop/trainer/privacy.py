@@ -18,7 +18,8 @@ def guard(weights: torch.Tensor, committed: torch.Tensor, slices: Sequence[slice
     for a round: however often the update is sent, the noise cannot be averaged away.
 
     No epsilon is claimed. It would depend on how members are drawn and on all rounds together, and the generator is
-    not one for cryptography. What else leaves is not covered: how many samples a member has, and its figures.
+    not one for cryptography. What else leaves is not covered: how many samples a member has, its figures, and the sums
+    of its table in the rounds that survey it.
     """
     squares = 0.0
     for part in slices:

@@ -11,10 +11,11 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -89,7 +90,9 @@ class Training:
         self.numbers = Aggregation(self.local.flat, bucket_bytes)
         start = next(digest for digest in self.numbers.digest() if digest)
         me = transport.me
-        self.engine = RoundEngine(me, order.policy, len(self.numbers), start, founder=order.founder)
+        # By the task, which all have, and not by what a host says: else members would do different things.
+        policy = replace(order.policy, survey_rounds=self.spec.survey_rounds)
+        self.engine = RoundEngine(me, policy, len(self.numbers), start, founder=order.founder)
         self.engine.room.names[me] = order.name
         self._actions: deque[act.Action] = deque()
         self._held: dict[str, deque[act.Action]] = {}  # per peer above high water, in order
@@ -97,6 +100,8 @@ class Training:
         self._marked: set[tuple[str, str]] = set()  # (peer, what is wrong) that was told already
         self._job: Iterator[object] | None = None
         self._training_round = 0
+        self._cut = 0  # local steps of the round in hand that its plan left undone
+        self._owed = 0  # of an earlier round whose work is carried: only these are trained in the next one
         self._weights: dict[str, float] = {}  # of members' updates in the latest exchange
         self._diverged = 0
         self._points: list[Point] = []
@@ -112,9 +117,7 @@ class Training:
 
     def begin(self) -> None:
         """Enter the room with everyone who is connected."""
-        local = self.local
-        self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
-                        samples=len(local.data.train)))
+        self._tell_begun()
         if clip := self.spec.privacy_clip:
             noise = self.spec.privacy_noise
             then = f", then noise of {noise:g} times that is added" if noise else ""
@@ -125,17 +128,22 @@ class Training:
         for peer, name in list(self._transport.peers.items()):
             self.engine.connected(peer, name, self._clock())
 
+    def _tell_begun(self) -> None:
+        local = self.local
+        self._say(Begun(backend=local.device.type, model=self.spec.model, parameters=local.parameters,
+                        samples=len(local.data.train)))
+
     def stop(self) -> None:
         """End: the last committed weights are kept, tested and saved; the room hears that I leave."""
         if not self.ended and not self._stopping:
             self._stopping = True
             self.leave()
 
-    def change(self, values: Values) -> None:
-        """Let the whole room train with these values from the next round on."""
-        why = self.engine.change(values, self._clock())
+    def change(self, new: Mapping[str, Any]) -> None:
+        """Let the whole room train so from the next round on: see `Values.changed`."""
+        why = self.engine.change(new, self._clock())
         if why:
-            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.room.values))
+            self._say(NotChanged(sentence=f"Nothing was changed: {why}.", values=self.engine.wanted))
 
     def leave(self) -> None:
         """Say good-bye to the room and train no more."""
@@ -146,6 +154,8 @@ class Training:
         for action in self._actions:
             if isinstance(action, act.Send):
                 self._transport.send(action.to, codec.encode(action.message, self._schema), bulk=False)
+            elif isinstance(action, act.Note):
+                self._say(Noted(severity=action.severity, text=action.text, peer=action.peer))
         # A commit that was decided is carried out to its end, or the weights would be those of two rounds.
         committing = (act.KeepResult, act.ApplyResults, act.Restore)
         self._actions = deque(action for action in self._actions if isinstance(action, committing))
@@ -288,6 +298,7 @@ class Training:
                 self._job = self._begin_steps(round_, values)
             case act.StopTraining():
                 self._training_round = 0
+                self._cut = self.local.left
                 self.local.cancel()
             case act.BeginExchange(plan):
                 self._weights = {share.peer: share.weight for share in plan.shares}
@@ -312,9 +323,15 @@ class Training:
                     self._job = self._digest_results(stamp)
             case act.DigestBase(round_):
                 self._job = self._digest_base(round_)
-            case act.ApplyResults(round_, buckets):
+            case act.ApplyResults(round_, buckets, work):
                 self._drop_held(SendResult)  # who has heard of the commit takes no results any more
-                self._job = self._apply(round_, buckets)
+                if self.spec.privacy_clip:
+                    work = ""  # what was cut short is not bounded yet: it is dropped, not carried
+                self._owed = {"carried": self._cut, "counted": 0}.get(work, self._owed)
+                self._job = self._apply(round_, buckets, work)
+            case act.DropCarried():
+                self._owed = 0
+                self.numbers.drop_carried()
             case act.Validate(round_):
                 self._job = self._validate(round_)
             case act.Restore(bucket, peer, payload, round_):
@@ -338,17 +355,28 @@ class Training:
                       for peer, waiting in self._held.items()}
 
     def _begin_steps(self, round_: int, values: Values) -> Iterator[object]:
-        """Go back to the committed weights, then train from there."""
+        """Go back to the committed weights, then train from there, or take stock of my data."""
         memory.keep()
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
-        if not self.left:
-            self._training_round = round_
-            self.local.begin(values.steps(len(self.local.data.train)), values.batch, values.lr, round_, values.rounds)
+        if self.left:
+            return
+        if self.ended:  # all rounds were done, and the leader wants more
+            self.ended = False
+            self._tell_begun()
+        self._training_round, self._cut = round_, 0
+        if round_ <= self.spec.survey_rounds:
+            yield from self.local.survey(round_)
+            self._trained()
+            return
+        steps = values.steps(len(self.local.data.train))
+        self.local.begin(min(steps, self._owed or steps), values.batch, values.lr,
+                         (round_ - 1) * steps, values.rounds * steps)
 
-    def _apply(self, round_: int, buckets: tuple[int, ...]) -> Iterator[object]:
-        yield from self.numbers.apply(round_, buckets)
+    def _apply(self, round_: int, buckets: tuple[int, ...], work: str) -> Iterator[object]:
+        surveyed = round_ <= self.spec.survey_rounds  # what was counted then is no work that could come in later
+        yield from self.numbers.apply(round_, buckets, "" if surveyed else work)
         missed = tuple(bucket for bucket in buckets if self.numbers.versions[bucket] < round_)
         if missed:
             self.engine.not_applied(missed, self._clock())
@@ -413,6 +441,8 @@ class Training:
 
     def _validate(self, round_: int) -> Iterator[object]:
         """The committed weights on my validation part. The model holds them: training has not gone on yet."""
+        if round_ <= self.spec.survey_rounds:
+            return  # it does not know yet what its numbers mean: what comes out of it would tell nothing
         found = yield from self._evaluate(self.local.data.validation)
         self._validation[round_] = (self.local.step_number, found)
         metrics = Metrics(round_, found.loss or 0.0, found.accuracy, found.n, found.figures)
@@ -495,7 +525,7 @@ class Training:
                 waiting_since_s=status.waiting_since_s, missing=status.missing, left_s=status.left_s,
                 deadline_s=status.deadline_s, quorum=status.quorum,
                 seats=tuple(Seat(peer=seat.peer, phase=seat.phase, round=seat.round) for seat in status.roster),
-                fetched=status.fetched, values=self.engine.room.values,
+                fetched=status.fetched, values=self.engine.room.values, wanted=self.engine.wanted,
                 weights=tuple((peer, round(weight, 6)) for peer, weight in self._weights.items()),
                 steps_per_s=steps, samples_per_s=steps * self.local.batches.batch, points=tuple(self._points),
             )

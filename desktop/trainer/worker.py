@@ -260,8 +260,8 @@ class TrainerWorker(QObject):
         training.begin()
 
     def _change(self, command: Change) -> None:
-        if self._training is not None and not self._training.ended:
-            self._training.change(command.values)
+        if self._training is not None and not self._training.left:
+            self._training.change(command.new)
 
     def _stop(self, _: Stop) -> None:
         if self._training is not None:

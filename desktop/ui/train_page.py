@@ -118,6 +118,8 @@ class StatusCard(Card):
                 notes.append(self.tr("all weigh alike"))
             if session.topology == "star":
                 notes.append(self.tr("the leader adds up alone"))
+            if session.policy.late == "carry":
+                notes.append(self.tr("late work is carried"))
             if session.outer != "none":
                 notes.append(session.outer)
             if session.bytes_per_s > 0:
@@ -282,7 +284,9 @@ class TrainPage(Page):
         self.start.setEnabled(state.can_start)
         set_text(self.start, self.tr("Train again") if ended else self.tr("Start"))
         set_kind(self.start, "plain" if ended and session.final is not None else "primary")
-        self.start.setToolTip("" if state.can_start else state.why_not_start)
+        more = self.tr("as many rounds again, for all, from the weights that the room has")
+        again = more if in_room and session.state == "done" else ""
+        self.start.setToolTip(again if state.can_start else state.why_not_start)
         self.start.setAccessibleDescription("" if state.can_start else state.why_not_start)
         self.try_it.setVisible(ended and session.final is not None)
 

@@ -14,6 +14,7 @@ PRECISIONS = ("f32", "f16", "int8")
 OUTER = ("none", "momentum", "nesterov")
 WEIGHTINGS = ("samples", "equal")
 TOPOLOGIES = ("butterfly", "star")
+LATE = ("drop", "carry")
 
 
 class EpochsBox(RateBox):
@@ -51,6 +52,8 @@ class ValuesCard(Card):
         self.outer.addItems(OUTER)
         self.outer_lr = RateBox(self.tr("Outer learning rate"), 0.000001, 10.0)
         self.outer_momentum = RateBox(self.tr("Outer momentum"), 0.0, 0.999)
+        self.late = ChoiceBox(self.tr("Late work"))
+        self.late.addItems(LATE)
         self.batch.setToolTip(self.tr("pictures in one step"))
         self.lr.setToolTip(self.tr("how far one step goes"))
         self.local_steps.setToolTip(self.tr("steps on your own data between two exchanges"))
@@ -61,6 +64,10 @@ class ValuesCard(Card):
         self.topology.setToolTip(self.tr("butterfly: members share the adding up, as their links allow; "
                                          "star: the leader does it all, when it alone has a fast link"))
         self.outer.setToolTip(self.tr("what is done with the members' mean; nesterov is what DiLoCo does"))
+        self.late.setToolTip(self.tr(
+            "work of a member that misses its round — drop: it is left out; carry: the member adds it to its next "
+            "contribution. Choose carry when a slow member's data must not be lost; what it learnt is a little out of "
+            "date by then."))
         self.note = ElidedLabel("", "quiet")
         self.more = button("", lambda: self._turn(self._line_shown + 1), "link", self.tr("More values"))
         head = row(label(self.tr("How the room trains"), "strong"), self.note, self.more, spacing=14)
@@ -75,7 +82,7 @@ class ValuesCard(Card):
     def show_values(self, values: TrainingValues, *, own: bool, running: bool = False) -> None:
         """Show the values; `own` when this window may change them, `running` when they count from the next round on."""
         parts = (self.batch, self.lr, self.local_steps, self.rounds, self.precision, self.local_epochs, self.weighting,
-                 self.topology, self.outer, self.outer_lr, self.outer_momentum)
+                 self.topology, self.outer, self.outer_lr, self.outer_momentum, self.late)
         for part in parts:
             part.setEnabled(own)
         stepwise = values.outer != "none"
@@ -104,6 +111,7 @@ class ValuesCard(Card):
         self.outer.setCurrentText(values.outer)
         self.outer_lr.setValue(values.outer_lr)
         self.outer_momentum.setValue(values.outer_momentum)
+        self.late.setCurrentText(values.late)
         self._showing = False
 
     def _turn(self, line: int) -> None:
@@ -119,7 +127,7 @@ class ValuesCard(Card):
                            (self.tr("Local steps"), self.local_steps), (self.tr("Rounds"), self.rounds),
                            (self.tr("Precision"), self.precision))
         second = self._line(48, (self.tr("Epochs"), self.local_epochs), (self.tr("Weigh by"), self.weighting),
-                            (self.tr("Adding up"), self.topology))
+                            (self.tr("Adding up"), self.topology), (self.tr("Late work"), self.late))
         third = self._line(48, (self.tr("Outer optimiser"), self.outer), (self.tr("Rate"), self.outer_lr),
                            (self.tr("Momentum"), self.outer_momentum))
         return first, second, third
@@ -146,6 +154,7 @@ class ValuesCard(Card):
         self.outer.currentTextChanged.connect(lambda value: self._send("outer", value))
         self.outer_lr.valueChanged.connect(lambda value: self._send("outer_lr", value))
         self.outer_momentum.valueChanged.connect(lambda value: self._send("outer_momentum", value))
+        self.late.currentTextChanged.connect(lambda value: self._send("late", value))
 
     def _send(self, key: str, value: object) -> None:
         """What the snapshot brings is not sent back; only what the person changes is."""

@@ -15,7 +15,7 @@ from tests.rounds.rubbish import KINDS, MESSAGES
 
 BY_HAND = (
     b"\x48\0\0\0"  # 72 bytes of head, little endian
-    b"\x94\x01\xa2ab\xa5Ready"  # array of 4: version 1, schema "ab", kind "Ready", and the message:
+    b"\x94\x03\xa2ab\xa5Ready"  # array of 4: protocol 3, schema "ab", kind "Ready", and the message:
     b"\x83\xa5stamp\x84\xa5round\x03\xa4term\x01\xa4view\x02\xa7attempt\x00\xa7samples\x28"
     b"\xa6uplink\xcb\x3f\xf8\0\0\0\0\0\0"  # float64 1.5, big endian
     b"\0\0\0\0"  # padding to 80
@@ -94,11 +94,12 @@ def test_any_bytes_are_a_message_or_a_message_error(data: bytes) -> None:
         (b"\x01\0\0", "too short"),
         (b"\xff\xff\xff\xff", "its head claims 4294967295 bytes"),
         (b"\x10\0\0\0\x94", "its head claims 16 bytes"),
-        (BY_HAND.replace(b"\x94\x01", b"\x94\x02"), "its version is 2, mine is 1"),
+        (BY_HAND.replace(b"\x94\x03", b"\x94\x02"), "its sender uses an older version of Peerloom than this window"),
+        (BY_HAND.replace(b"\x94\x03", b"\x94\x04"), "its sender uses a newer version of Peerloom than this window"),
         (BY_HAND.replace(b"Ready", b"Steal"), "nothing is known of “Steal”"),
         (BY_HAND.replace(b"\x03\xa4term", b"\xc3\xa4term"), "Expected `int`, got `bool`"),
         (BY_HAND.replace(b"samples", b"simples"), "missing required field `samples`"),
-        (BY_HAND.replace(b"\x94\x01", b"\x93\x01"), "Expected `array` of length 4"),
+        (BY_HAND.replace(b"\x94\x03", b"\x93\x03"), "Expected `array` of length 4"),
         (BY_HAND.replace(b"\xa2ab", b"\xa2\xff\xff"), "Invalid UTF-8"),
     ],
 )
@@ -109,13 +110,13 @@ def test_what_is_wrong_is_said(data: bytes, why: str) -> None:
 
 
 def test_a_head_that_is_nested_without_end_is_refused() -> None:
-    head = b"\x94\x01\xa0\xa5Leave" + b"\x91" * 100_000 + b"\x90"
+    head = b"\x94\x03\xa0\xa5Leave" + b"\x91" * 100_000 + b"\x90"
     with pytest.raises(MessageError):
         codec.decode(len(head).to_bytes(4, "little") + head)
 
 
 def test_a_later_version_may_add_fields() -> None:
-    head = b"\x94\x01\xa0\xa5Leave\x81\xa3why\xa4done"
+    head = b"\x94\x03\xa0\xa5Leave\x81\xa3why\xa4done"
     assert codec.decode(len(head).to_bytes(4, "little") + head)[1] == Leave()
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from desktop.bridge.transport import digest_of
+from desktop.bridge.transport import PROTOCOL, digest_of
 from desktop.errors import NoNetworkError
 from desktop.peers import mesh as mesh_module
 from desktop.peers import via as via_module
 from desktop.peers.link import Link
-from desktop.peers.mesh import CARRIED_BYTES, PROTOCOL, Mesh
+from desktop.peers.mesh import CARRIED_BYTES, Mesh
 from desktop.peers.packet import VERSION, Kind
 from desktop.peers.packet import cut as cut_up
 from desktop.peers.said import SIGNAL_BURST, Forward, Members, PeerInfo
@@ -534,6 +534,10 @@ class FutureMesh(Mesh):
     protocol = PROTOCOL + 1
 
 
+class PastMesh(Mesh):
+    protocol = PROTOCOL - 1
+
+
 class AlienMesh(Mesh):
     """Greets in a form that only later versions know."""
 
@@ -554,6 +558,7 @@ class EagerMesh(Mesh):
     [
         (Impostor, "it says it is somebody"),
         (FutureMesh, "Member A uses an older version of Peerloom (0.1) than Member B (0.1)."),
+        (PastMesh, "Member B uses an older version of Peerloom (0.1) than Member A (0.1)."),
         (AlienMesh, "Member A uses an older version of Peerloom (0.1) than Alien (9.0)."),
         (EagerMesh, "a message before the hello"),
     ],

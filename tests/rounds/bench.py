@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from desktop.rounds.actions import Action, Send
 from desktop.rounds.engine import RoundEngine, Status
 from desktop.rounds.leader import next_term
@@ -41,6 +44,13 @@ def plan(stamp: Stamp, shares: dict[str, float], reducers: str) -> Plan:
 def first_stamp(members: int, attempt: int = 0) -> Stamp:
     """Of round 1, in the view of so many members."""
     return Stamp(1, 1, members, attempt)
+
+
+def all_of(values: Values) -> dict[str, Any]:
+    """Every value, as `Values.changed` takes it."""
+    each = {field.name: getattr(values, field.name) for field in fields(values)}
+    outer = values.outer
+    return {**each, "outer": outer.kind, "outer_lr": outer.lr, "outer_momentum": outer.momentum}
 
 
 class Bench:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from desktop.intents import AddData, GoTo, SaveTask, SetDraft, SetTraining, Start, TryImage, TrySample
+from desktop.intents import AddData, GoTo, Join, SaveTask, SetDraft, SetTraining, Start, TryImage, TrySample
 from tests.session.conftest import House, Person
 
 Run = Callable[[Callable[[House], Coroutine[Any, Any, None]]], None]
@@ -78,6 +78,12 @@ def test_two_people_train_together_by_link(in_house: Run) -> None:
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [4, 4]
         assert {member.name for member in ends[0].members} == {ends[0].name, ends[1].name}
+        assert "Its leader can go on" in state(guest).why_not_start
+        await host.click("Train again")  # for all: as many rounds again
+        for person in (host, guest):
+            await person.until(lambda person=person: state(person).session.round == 8, "four more rounds")
+            await person.until(lambda person=person: state(person).session.state == "done", "the second end")
+        assert state(host).session.digest == state(guest).session.digest != ends[0].digest
 
     in_house(story)
 
@@ -199,6 +205,30 @@ def test_the_host_changes_how_the_room_trains_while_it_does_and_a_guest_cannot(i
         assert ends[0].digest == ends[1].digest
         assert [end.round for end in ends] == [now + 5, now + 5]
         assert [member.weight for member in ends[0].members] == [0.5, 0.5]
+
+    in_house(story)
+
+
+def test_of_quick_edits_around_round_boundaries_none_is_lost(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        person = house.sit_down("--local-steps", "1", "--rounds", "100000")
+        await person.click("Train…")
+        await person.click("Choose Handwritten digits")
+        await take_sample(person)
+        person.controller.intend(GoTo("train"))
+        await person.click("Start")
+        await person.until(lambda: state(person).session.round >= 2, "rounds")
+        for number in range(1, 21):  # while rounds of a few milliseconds come and go
+            edits = {"batch": number, "rounds": 100_000 + number, "lr": number / 1000, "outer": "nesterov",
+                     "outer_lr": number / 100, "outer_momentum": number / 50, "late": "carry"}
+            for key, value in edits.items():
+                person.controller.intend(SetTraining(key, str(value)))
+                await asyncio.sleep(0.003)
+            await person.until(lambda edits=edits: all(
+                getattr(state(person).session, key, value) == value for key, value in edits.items()), f"all of {edits}")
+            assert {key: getattr(state(person).values, key) for key in edits} == edits
+        await person.click("Stop training")
+        await person.until(lambda: state(person).session.state == "stopped", "the stop")
 
     in_house(story)
 
@@ -388,6 +418,62 @@ def test_closing_a_window_in_the_middle_of_training_leaves_the_others_training(i
         for person in (guest, third):
             await person.until(lambda person=person: state(person).session.round >= reached + 2, "further rounds")
         assert any("closed its window" in line.text for line in state(guest).log)
+
+    in_house(story)
+
+
+def test_who_stops_stays_in_the_room_and_who_leaves_is_out_of_it_and_both_can_come_again(in_house: Run) -> None:
+    async def story(house: House) -> None:
+        host = house.sit_down("--local-steps", "30", "--rounds", "100000", "--host", "--task", "digits", "--data",
+                              "sample", "--start")
+        await host.until(lambda: room_state(host) == "open", "an open room")
+        link = state(host).room.link
+        guest, third = (house.sit_down(link, "--data", "sample", "--start") for _ in range(2))
+        people = (host, guest, third)
+        for person in people:
+            await person.until(lambda person=person: len(state(person).session.members) == 3, "three")
+            await person.until(lambda person=person: state(person).session.round >= 2, "two rounds")
+
+        async def others_go_on(others: tuple[Person, ...], seen: str) -> None:
+            for person in others:
+                reached = state(person).session.round
+                await person.until(lambda person=person: seen_by(person) == seen, seen)
+                await person.until(lambda person=person, to=reached + 2: state(person).session.round >= to, "rounds")
+
+        def seen_by(person: Person) -> str:
+            names = {row.name: row.state for row in state(person).session.members}
+            return names.get(state(guest).name, "not there")
+
+        await guest.click("Stop training")
+        await guest.until(lambda: state(guest).session.state == "stopped", "the stop")
+        assert state(guest).session.final.model_path
+        assert room_state(guest) == "joined"
+        await others_go_on((host, third), "not training")
+        assert any(f"{state(guest).name} takes part no more" in line.text for line in state(host).log)
+        kept = state(guest).session.round
+
+        await guest.click("Train again")
+        await guest.until(lambda: state(guest).session.round > kept + 1, "rounds of the room, not rounds anew")
+        await host.until(lambda: seen_by(host) != "not training", "the guest in the rounds again")
+
+        await guest.click("Leave")
+        await guest.until(lambda: room_state(guest) == "", "the way out")
+        assert state(guest).session.state == "stopped"
+        await others_go_on((host, third), "not there")
+        assert any(f"{state(guest).name} left the room" in line.text for line in state(host).log)
+
+        guest.controller.intend(Join(link, ""))
+        await guest.until(lambda: room_state(guest) == "joined", "the room once more")
+        await guest.click("Continue")
+        await guest.click("Train again")
+        await guest.until(lambda: state(guest).session.round > kept + 3, "rounds with the others")
+
+        await host.click("Stop training")  # it leads, and hosts the room
+        await host.until(lambda: state(host).session.state == "stopped", "the stop")
+        reached = state(host).session.round
+        await guest.until(lambda: state(guest).session.round >= reached + 2, "rounds without the host")
+        await host.click("Train again")
+        await host.until(lambda: state(host).session.round > reached + 2, "the host in the rounds that go on")
 
     in_house(story)
 

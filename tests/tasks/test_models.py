@@ -293,7 +293,8 @@ def test_a_table_has_one_output_for_two_classes_or_a_number(classes: tuple[str, 
     columns = (Column(name="age", role="number"), Column(name="port", role="category", values=("C", "Q", "S")))
     spec = table(classes=classes, goal=goal, columns=columns).changed(widths=(124, 64, 32))
     last = (32 + 1) * (shape[1] if len(shape) > 1 else 1)
-    assert count(spec) == (6 * 124 + 124) + (124 * 64 + 64) + (64 * 32 + 32) + last
+    scales = 3 * (2 if goal == "number" else 1)  # mean, spread and what is missing: of the age, and of the label
+    assert count(spec) == (6 * 124 + 124) + (124 * 64 + 64) + (64 * 32 + 32) + last + scales
     assert models.build_model(spec, 0)(torch.zeros(4, 6)).shape == shape
     with pytest.raises(TaskError, match="columns are not fixed"):
         models.build_model(spec.changed(columns=()), 0)

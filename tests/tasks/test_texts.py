@@ -344,9 +344,10 @@ def test_a_tokenizer_beside_the_text_is_used(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(own)
     found = read(WIKITEXT.changed(block=8), tmp_path)
     assert found.spec.form.tokenizer == own  # type: ignore[union-attr]
-    (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(TaskError, match="not one of byte-pair encoding"):
-        read(WIKITEXT, tmp_path)
+    for wrong in (b"{}", b"\xff\xfe", b'{"model": {"vocab": {"\xff": 0}, "merges": []}}'):
+        (tmp_path / "tokenizer.json").write_bytes(wrong)
+        with pytest.raises(TaskError, match="not one of byte-pair encoding"):
+            read(WIKITEXT, tmp_path)
 
 
 # -- the sample play ---------------------------------------------------------------------------------------

@@ -341,6 +341,105 @@ def test_a_bucket_that_came_as_a_snapshot_begins_without_rest_and_velocity() -> 
     assert list(numbers._owed) == list(numbers.outer.velocity) == [1]
 
 
+# -- late work that is carried ----------------------------------------------------------------------------
+
+
+def missed(numbers: Aggregation, round_: int, update: np.ndarray, result: np.ndarray, work: str = "carried") -> None:
+    """A round that goes on without me: I trained by `update`, and the others' result is `result`."""
+    numbers.current += torch.from_numpy(np.asarray(update, np.float32))
+    numbers.begin(Stamp(round_, 1, 1), "f32", contributes=False)
+    for bucket in range(len(numbers)):
+        numbers.keep_result(bucket, wired(np.asarray(result, np.float32)[numbers.slices[bucket]]))
+    finish(numbers.apply(round_, (0, 1), work))
+
+
+def whole_update(numbers: Aggregation) -> np.ndarray:
+    return np.concatenate([numbers.update(bucket).numpy() for bucket in range(len(numbers))])
+
+
+def test_late_work_is_added_to_my_next_contribution_once() -> None:
+    """By hand, in numbers that float32 holds exactly: half of (1 + 4) of mine and half of 8 of another's."""
+    numbers = made(0.0, np.zeros(5, np.float32))
+    missed(numbers, 1, np.full(5, 1.0), np.full(5, 0.25))
+    np.testing.assert_array_equal(numbers.committed.numpy(), np.full(5, 0.25))
+    np.testing.assert_array_equal(numbers.current.numpy(), np.full(5, 0.25))  # I train on from what the room has
+    numbers.current += 4.0
+    for attempt in range(2):  # the exchange begins anew: nothing is added once more
+        numbers.begin(Stamp(2, 1, 1, attempt), "f32")
+        np.testing.assert_array_equal(whole_update(numbers), np.full(5, 5.0))
+        for bucket in range(2):
+            numbers.keep(bucket, "b", wired(np.full(numbers.count(bucket), 8.0)), 0.5)
+            reduce(numbers, bucket, (("me", 0.5), ("b", 0.5)))
+    finish(numbers.apply(2, (0, 1), "counted"))
+    np.testing.assert_array_equal(numbers.committed.numpy(), np.full(5, 0.25 + 6.5))
+    numbers.current += 2.0
+    np.testing.assert_array_equal(whole_update(numbers), np.full(5, 2.0))
+
+
+def test_what_is_late_again_is_added_to_what_is_carried() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    for round_, late in ((1, 1.0), (2, 2.0), (3, 4.0)):
+        missed(numbers, round_, np.full(5, late), np.zeros(5))
+    np.testing.assert_array_equal(whole_update(numbers), np.full(5, 7.0))
+    numbers.drop_carried()
+    np.testing.assert_array_equal(whole_update(numbers), np.zeros(5))
+
+
+def test_the_same_round_trained_anew_does_not_add_to_itself() -> None:
+    """The leader died and the round was announced once more: until a commit nothing is carried."""
+    numbers = made(1.0, np.zeros(5, np.float32))
+    numbers.begin(STAMP, "f32", contributes=False)
+    for bucket in range(2):
+        numbers.rewind(bucket)
+    missed(numbers, 1, np.full(5, 3.0), np.zeros(5))
+    np.testing.assert_array_equal(whole_update(numbers), np.full(5, 3.0))
+
+
+def test_without_that_choice_late_work_is_gone_with_the_commit() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    missed(numbers, 1, np.full(5, 1.0), np.zeros(5), "")
+    assert not whole_update(numbers).any()
+
+
+def test_late_work_waits_for_results_that_come_as_a_snapshot() -> None:
+    """I know that I had no part in it; the results themselves did not reach me in time."""
+    numbers = made(1.0, np.zeros(5, np.float32))
+    numbers.begin(STAMP, "f32", contributes=False)
+    finish(numbers.apply(1, (0, 1), "carried"))
+    for bucket in range(2):
+        numbers.restore(bucket, 1, wired(np.full(numbers.count(bucket), 9.0)))
+    np.testing.assert_array_equal(whole_update(numbers), np.ones(5))
+
+
+def test_late_work_that_is_not_finite_is_not_carried() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    missed(numbers, 1, np.array([np.nan, 1, 1, 2, 2]), np.zeros(5))
+    np.testing.assert_array_equal(whole_update(numbers), [0, 0, 0, 2, 2])
+
+
+def test_what_int8_rounds_away_and_what_is_late_do_not_mix() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    update = np.array([1.0, 0.001, -0.0007, 0.3, 0.25], np.float32)
+    one_round(numbers, 1, update)
+    rest = whole_update(numbers)
+    assert rest.any()
+    missed(numbers, 2, np.full(5, 0.5), np.zeros(5))
+    np.testing.assert_allclose(whole_update(numbers), rest + 0.5, rtol=1e-6)
+    total = numbers.committed.numpy().copy()
+    sent, _ = one_round(numbers, 3, update)
+    numbers.drop_carried()  # what `ApplyResults` says with "counted"
+    np.testing.assert_allclose(total + sent + whole_update(numbers), 2 * update + 0.5, atol=2e-3)
+
+
+def test_carried_work_takes_a_float32_per_weight_and_only_while_there_is_any() -> None:
+    numbers = made(0.0, np.zeros(5, np.float32))
+    missed(numbers, 1, np.full(5, 1.0), np.zeros(5))
+    carried = list(numbers._carried.values())
+    assert sum(tensor.untyped_storage().nbytes() for tensor in carried) == 5 * 4
+    numbers.free()
+    assert sum(tensor.untyped_storage().nbytes() for tensor in carried) == 0
+
+
 # -- the outer optimiser ------------------------------------------------------------------------------
 
 

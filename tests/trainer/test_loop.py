@@ -186,7 +186,7 @@ def test_the_schedule_runs_over_all_rounds_and_multiplies_what_the_room_sets() -
     training = local(schedule="cosine", warmup_steps=2)
     rates = []
     for round_, lr in ((1, 0.01), (2, 0.01), (3, 0.1)):  # the leader changes the rate after two rounds
-        training.begin(2, batch=8, lr=lr, round_=round_, rounds=3)
+        training.begin(2, batch=8, lr=lr, before=2 * (round_ - 1), whole=6)
         for _ in range(2):
             a_step(training)
             rates.append(training.optimiser.param_groups[0]["lr"])
@@ -196,7 +196,7 @@ def test_the_schedule_runs_over_all_rounds_and_multiplies_what_the_room_sets() -
 
 def test_who_joins_late_is_where_the_others_are() -> None:
     training = local(schedule="cosine")
-    training.begin(5, batch=8, lr=1.0, round_=3, rounds=4)
+    training.begin(5, batch=8, lr=1.0, before=10, whole=20)
     a_step(training)
     assert training.optimiser.param_groups[0]["lr"] == pytest.approx(0.5)  # step 10 of 20
 

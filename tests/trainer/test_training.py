@@ -23,6 +23,7 @@ from desktop.tasks.data import Batches, TaskData, load_sample
 from desktop.tasks.spec import Column, Table, TaskSpec, Text
 from desktop.trainer.loop import flatten
 from desktop.trainer.training import Training
+from tests.rounds.bench import all_of
 
 BUCKET = 40_000  # bytes: four buckets for the digits model
 
@@ -56,14 +57,13 @@ class Room:
                       name=name, models_folder=str(self.folder / name))
         (self.folder / name).mkdir()
         self.said[name] = []
-        data = self.data(share, max(self.shares, share))
-        training = Training(order, data, self.hub.join(name), self.said[name].append, self.clock, BUCKET)
+        training = Training(order, self.data(share), self.hub.join(name), self.said[name].append, self.clock, BUCKET)
         self.trainings[name] = training
         training.begin()
         return training
 
-    def data(self, share: int, shares: int) -> TaskData:
-        return load_sample(self.spec, (share, shares))
+    def data(self, share: int) -> TaskData:
+        return load_sample(self.spec, (share, max(self.shares, share)))
 
     def run(self, done: Callable[[], bool], most: int = 20_000) -> None:
         for _ in range(most):
@@ -403,7 +403,7 @@ def test_values_change_at_a_boundary_for_the_whole_room(tmp_path: Path) -> None:
     ]
     for round_, each in zip((2, 4, 6), wanted, strict=True):
         room.run(lambda round_=round_: round_of(room) >= round_)
-        room.trainings["m0"].change(each)
+        room.trainings["m0"].change(all_of(each))
     room.run(room.all_ended)
     assert {round_of(room, name) for name in room.trainings} == {9}
     assert len(room.digests()) == 1
@@ -418,7 +418,7 @@ def test_values_change_at_a_boundary_for_the_whole_room(tmp_path: Path) -> None:
 def test_a_change_that_cannot_be_is_said_with_the_values_that_stay(tmp_path: Path) -> None:
     room = Room(tmp_path, 2, rounds=4)
     room.run(lambda: round_of(room, "m1") >= 1)
-    room.trainings["m1"].change(dataclasses.replace(room.policy.values, precision="int8"))
+    room.trainings["m1"].change({"precision": "int8"})
     said = room.last("m1", NotChanged)
     assert isinstance(said, NotChanged)
     assert "m0 leads the rounds" in said.sentence
@@ -450,8 +450,8 @@ class RoomOf(Room):
         self.x, self.y = x, y
         super().__init__(folder, 2, spec, **policy)
 
-    def data(self, share: int, shares: int) -> TaskData:
-        part = Arrays(self.x[share - 1::shares], self.y[share - 1::shares])
+    def data(self, share: int) -> TaskData:
+        part = Arrays(self.x[share - 1::self.shares], self.y[share - 1::self.shares])
         return TaskData(train=part, validation=part, test=part, title="", source="")
 
 
@@ -460,7 +460,7 @@ def test_a_number_is_learnt_and_judged_by_its_error(tmp_path: Path) -> None:
     x = rng.normal(size=(200, 2)).astype(np.float32)
     spec = TaskSpec(id="n", title="N", text="", form=Table(label="y", goal="number", columns=(
         Column(name="x", role="number"),)), model="mlp", widths=(16,), lr=0.02)
-    room = RoomOf(tmp_path, spec, x, x @ np.array([2, -1], np.float32) + 1, local_steps=30)
+    room = RoomOf(tmp_path, spec, x, x @ np.array([2, -1], np.float32) + 1, local_steps=30, rounds=6)
     room.run(room.all_ended)
     for name, training in room.trainings.items():
         points = [point for said in room.said[name] if isinstance(said, Progress) for point in said.points]
@@ -475,10 +475,10 @@ def test_a_number_is_learnt_and_judged_by_its_error(tmp_path: Path) -> None:
         assert final.test_figures["mae"] == pytest.approx(expected, rel=1e-4)
         assert final.test_figures["r2"] > 0.9
         assert load_model(Path(final.path))[0].test_figures == final.test_figures
-    second = [[said for said in each if isinstance(said, RoundCommitted) and said.round == 2][-1]
-              for each in room.said.values()]
-    for said in second:
-        assert said.room_figures["mae"] == pytest.approx(sum(each.figures["mae"] for each in second) / 2)
+    fifth = [[said for said in each if isinstance(said, RoundCommitted) and said.round == 5][-1]
+             for each in room.said.values()]
+    for said in fifth:
+        assert said.room_figures["mae"] == pytest.approx(sum(each.figures["mae"] for each in fifth) / 2)
 
 
 def test_text_is_learnt_and_judged_by_its_perplexity(tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ def test_the_other_values_are_shown_in_the_place_of_the_first(
     for _ in range(2):
         assert values.batch.isVisible()
         assert not values.outer.isVisible()
-        for parts in ((values.local_epochs, values.weighting, values.topology),
+        for parts in ((values.local_epochs, values.weighting, values.topology, values.late),
                       (values.outer, values.outer_lr, values.outer_momentum)):
             assert values.more.text() == "More"
             qtbot.mouseClick(values.more, Qt.MouseButton.LeftButton)
@@ -424,9 +424,10 @@ def test_the_leader_changes_values_while_training_and_others_see_them(
     values.weighting.setCurrentText("equal")
     values.topology.setCurrentText("star")
     values.local_epochs.stepUp()
+    values.late.setCurrentText("carry")
     assert asked == [SetTraining("precision", "int8"), SetTraining("outer", "nesterov"),
                      SetTraining("weighting", "equal"), SetTraining("topology", "star"),
-                     SetTraining("local_epochs", "1")]
+                     SetTraining("local_epochs", "1"), SetTraining("late", "carry")]
     member = msgspec.structs.replace(session, role="member")
     show(window, msgspec.structs.replace(state, session=member))
     assert values.note.text() == "the leader sets these"
