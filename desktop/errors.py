@@ -298,6 +298,12 @@ class TrainingError(PeerloomError):
     """Training stopped: {why}. The weights of the last finished round are kept."""
 
 
+class MemoryShortError(PeerloomError):
+    """Training stopped: this computer's memory does not hold the model {model} ({parameters} weights) with one sample
+    at a time. Choose a smaller model, or smaller samples. The weights of the last finished round are kept.
+    """
+
+
 class ModelFileError(PeerloomError):
     """{place} is not a model that Peerloom can read: {why}."""
 

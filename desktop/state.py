@@ -89,8 +89,9 @@ class Final(Frozen):
     """What is left when training has ended."""
 
     model_path: str = ""
-    test_accuracy: float | None = None
+    test_accuracy: float | None = None  # None also where nothing is right or wrong
     test_samples: int = 0
+    metrics: dict[str, float] = {}  # on the same samples, as in SessionState
 
 
 class SessionState(Frozen):
@@ -126,9 +127,13 @@ class SessionState(Frozen):
     batch: int = 0
     lr: float = 0.0
     loss: float | None = None
-    accuracy: float | None = None
+    accuracy: float | None = None  # of the last step, as the loss; None where nothing is right or wrong
     validation_loss: float | None = None  # of the room, weighted by samples
     validation_accuracy: float | None = None
+    # Further figures of the room's validation, those that fit the task: "f1" (mean of the classes'), for two classes
+    # "auc"; for a number "mae" (mean absolute error) and "r2"; for text "perplexity". F1, AUC and R² are means of the
+    # members' figures by their samples, the others are those of all samples together.
+    metrics: dict[str, float] = {}
     samples_per_s: float = 0.0
     steps_per_s: float = 0.0
     bytes_per_s: float = 0.0
@@ -152,14 +157,20 @@ class Curve(Frozen):
 
 
 class Curves(Frozen):
-    """The lines of the Train page: mine by step (training), mine and the room's by round (validation)."""
+    """The lines of the Train page: mine by step (training), mine and the room's by round (validation).
+
+    A task that predicts a number has errors (mean absolute ones) and no accuracies.
+    """
 
     loss: Curve = Curve()
     accuracy: Curve = Curve()
+    error: Curve = Curve()
     validation_loss: Curve = Curve()
     validation_accuracy: Curve = Curve()
+    validation_error: Curve = Curve()
     room_loss: Curve = Curve()
     room_accuracy: Curve = Curve()
+    room_error: Curve = Curve()
 
 
 class TaskCard(Frozen):
@@ -341,6 +352,7 @@ class TryView(Frozen):
     ready: bool = False
     test_accuracy: float | None = None
     test_samples: int = 0
+    metrics: dict[str, float] = {}  # of the test, as in SessionState
     model_path: str = ""
     picture: bytes = b""  # PNG as the model sees it, enlarged
     picture_name: str = ""
@@ -359,6 +371,7 @@ class ModelRow(Frozen):
     members: int
     test_accuracy: float | None
     size_bytes: int
+    metrics: dict[str, float] = {}  # of the test, as in SessionState
 
 
 class LogLine(Frozen):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.state import Confidence, DataView, Edit, Frozen, ModelRow
@@ -130,11 +132,12 @@ class Begun(Said):
 
 
 class Point(Frozen):
-    """One training step."""
+    """One training step. `accuracy` is 0..1; a task that predicts a number has `error`, the mean absolute one."""
 
     step: int
     loss: float
-    accuracy: float
+    accuracy: float | None = None
+    error: float | None = None
 
 
 class Seat(Frozen):
@@ -176,14 +179,19 @@ class Progress(Said):
 
 
 class RoundCommitted(Said):
-    """Validation after a round: my own part, and the room's (weighted by samples), as far as it has come."""
+    """Validation after a round: my own part, and the room's (weighted by samples), as far as it has come.
+
+    `accuracy` is None where nothing is right or wrong; `figures` are named as in `state.SessionState.metrics`.
+    """
 
     round: int
     step: int
     loss: float | None
     accuracy: float | None
-    room_loss: float | None
-    room_accuracy: float | None
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
+    room_loss: float | None = None
+    room_accuracy: float | None = None
+    room_figures: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Noted(Said):
@@ -217,6 +225,7 @@ class FinalModel(Said):
     path: str
     test_accuracy: float | None
     test_samples: int
+    test_figures: dict[str, float] = msgspec.field(default_factory=dict)
     samples: tuple[bytes, ...] = ()  # a few held-out pictures to try
 
 

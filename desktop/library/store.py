@@ -55,6 +55,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     test_accuracy: float | None = None
     test_samples: int = 0
+    test_figures: dict[str, float] = {}  # as in state.SessionState.metrics
     version: int = 1
 
 
@@ -223,7 +224,8 @@ def list_models(folder: Path) -> tuple[ModelRow, ...]:
             log.info("left out of the list: %s", error.sentence)
             continue
         rows.append(ModelRow(path=str(path), title=card.task.title, date=card.date, rounds=card.rounds,
-                             members=len(card.members), test_accuracy=card.test_accuracy, size_bytes=size))
+                             members=len(card.members), test_accuracy=card.test_accuracy,
+                             metrics=card.test_figures, size_bytes=size))
     return tuple(sorted(rows, key=lambda row: row.date, reverse=True))
 
 

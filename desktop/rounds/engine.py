@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any
 
 from desktop.rounds.actions import Action, Send, SendSnapshot
@@ -30,6 +29,7 @@ from desktop.rounds.machine import Machine, Table, every
 from desktop.rounds.member import Member
 from desktop.rounds.messages import (
     LARGEST,
+    MOST_FIGURES,
     Announce,
     Applied,
     Beat,
@@ -335,14 +335,25 @@ class RoundEngine:
             sum(version == room.round for version in room.versions) / max(1, room.buckets),
         )
 
-    def room_metrics(self, round_: int) -> tuple[float, float, int] | None:
-        """(loss, accuracy, samples) of the room after a round: members' figures weighted by their samples."""
+    def room_metrics(self, round_: int) -> Metrics | None:
+        """The room's figures after a round: the mean of its members' (that have it), weighted by their samples.
+
+        So loss, accuracy and absolute error are those of all samples together; F1, AUC and R² are means of members'.
+        """
         known = [m for m in self.metrics.get(round_, {}).values() if m.samples > 0]
-        total = sum(m.samples for m in known)
-        if not total:
+        if not known:
             return None
-        loss = sum(m.loss * m.samples for m in known) / total
-        return loss, sum(m.accuracy * m.samples for m in known) / total, total
+        names = dict.fromkeys(name for m in known for name in m.figures)
+        figures = {name: mean([(m.figures[name], m.samples) for m in known if name in m.figures])
+                   for name in list(names)[:MOST_FIGURES]}
+        right = [(m.accuracy, m.samples) for m in known if m.accuracy is not None]
+        return Metrics(round_, mean([(m.loss, m.samples) for m in known]), mean(right) if right else None,
+                       sum(m.samples for m in known), figures)
+
+    def end_early(self, now: float) -> int:
+        """The next round that is announced is the last; its number, or 0 when I do not lead or so few are left."""
+        self._advance(now)
+        return self.leader.end_early() if self.room.leading and not self._left else 0
 
     # -- inside --
 
@@ -725,11 +736,16 @@ class RoundEngine:
 
     def _keep_metrics(self, sender: PeerId, message: Metrics) -> None:
         newest = self.room.round + 1
-        usable = isfinite(message.loss) and 0 <= message.accuracy <= 1
-        if usable and max(0, newest - METRICS_KEPT) < message.round <= newest:
+        if message.sound and max(0, newest - METRICS_KEPT) < message.round <= newest:
             self.metrics.setdefault(message.round, {})[sender] = message
             for old in [round_ for round_ in self.metrics if round_ <= newest - METRICS_KEPT]:
                 del self.metrics[old]
+
+
+def mean(weighted: list[tuple[float, int]]) -> float:
+    """Mean of values by their weights above 0."""
+    total = sum(weight for _, weight in weighted)
+    return sum(value * (weight / total) for value, weight in weighted)
 
 
 def plausible(*numbers: int) -> bool:

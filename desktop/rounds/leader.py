@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -331,6 +332,19 @@ class Leader:
             room.send(peer, announce)
 
     @property
+    def _in_hand(self) -> int:
+        """The round under way, else the last one that is done."""
+        return self._room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+
+    def end_early(self) -> int:
+        """See RoundEngine. What was to change with the next round still does."""
+        last = self._in_hand + 1
+        if last >= self.wanted.rounds:
+            return 0
+        self._wanted = replace(self.wanted, rounds=last)
+        return last
+
+    @property
     def wanted(self) -> Values:
         """With what the room will train from the next announcement on."""
         return self._wanted or self._room.values
@@ -340,8 +354,7 @@ class Leader:
 
         What was wanted before and not announced yet stays wanted: edits follow each other faster than rounds.
         """
-        room, values = self._room, self.wanted.changed(new)
-        in_hand = room.round + (self.machine.state in ("collecting", "exchanging", "committing"))
+        room, values, in_hand = self._room, self.wanted.changed(new), self._in_hand
         if not values.sound:
             return "nobody can train with these values"
         over = self.machine.state == "over" and values.rounds > room.round  # else the room goes on for more rounds

@@ -7,7 +7,7 @@ attempt than its own. Version, sender and schema digest travel in the envelope a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
 from typing import Any
 
@@ -18,6 +18,7 @@ LATE = ("drop", "carry")  # what becomes of work that missed its round: left out
 WEIGHTINGS = ("samples", "equal")  # what a member's update weighs: the samples it was made of, or as much as any other
 TOPOLOGIES = ("butterfly", "star")  # who reduces: each member a part of the model, or the leader all of it
 MOST_STEPS = 100_000_000  # of one round: more than an epoch of anything that fits into a computer
+MOST_FIGURES, LONGEST_FIGURE = 8, 16  # named figures of a member's validation, characters of a name
 LARGEST = 2**62  # of a round, a term or a number of a view: what is larger is refused, so that one more still fits
 
 
@@ -281,12 +282,23 @@ class Commit(RoundMessage):
 
 @dataclass(frozen=True, slots=True)
 class Metrics(RoundMessage):
-    """How the committed weights of `round` do on my own validation part."""
+    """How the committed weights of `round` do on my own validation part.
+
+    `accuracy` is None where nothing is right or wrong; `figures` are further ones that fit the task, by short names.
+    """
 
     round: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     samples: int
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sound(self) -> bool:
+        """Whether they can be added to those of others."""
+        accuracy = self.accuracy is None or 0 <= self.accuracy <= 1
+        names = len(self.figures) <= MOST_FIGURES and all(0 < len(name) <= LONGEST_FIGURE for name in self.figures)
+        return accuracy and names and isfinite(self.loss) and all(isfinite(value) for value in self.figures.values())
 
 
 @dataclass(frozen=True, slots=True)

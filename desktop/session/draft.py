@@ -98,7 +98,7 @@ FIELDS: dict[str, tuple[Field, ...]] = {
     "Training": (
         _plain("optimiser", "Optimiser", "adamw suits most tasks.", Choice(("adamw", "adam", "sgd"))),
         _plain("lr", "Learning rate", "How far one step goes.", Real(0, 10, open_low=True)),
-        _plain("weight_decay", "Weight decay", "Keeps weights small; 0 is none. For adamw.", Real(0, 10)),
+        _plain("weight_decay", "Weight decay", "Keeps weights small; 0 is none.", Real(0, 10)),
         _plain("schedule", "Schedule", "cosine lets the learning rate fall to nothing by the last round.",
                Choice(("constant", "cosine"))),
         _plain("warmup_steps", "Warm-up, steps", "Steps over which the learning rate rises first.",
@@ -112,6 +112,13 @@ FIELDS: dict[str, tuple[Field, ...]] = {
         _plain("patience", "Patience, rounds", "Ends after so many rounds without a better result; 0: never.",
                Whole(0, 1_000_000)),
         _plain("min_members", "Members to start with", "The room starts when this many are ready.", Whole(1, 64)),
+    ),
+    "Privacy": (
+        _plain("privacy_clip", "Most that a member changes",
+               "The norm of what a member sends in a round is brought down to this; 0 is no limit.", Real(0, 1e6)),
+        _plain("privacy_noise", "Noise",
+               "Random numbers that each member adds to what it sends, in multiples of that limit; 0 is none.",
+               Real(0, 1000)),
     ),
 }
 BY_KEY = {field.key: field for fields in FIELDS.values() for field in fields}

@@ -79,6 +79,19 @@ class Line:
         return self._curve
 
 
+class Lines:
+    """The lines of one kind of samples: loss, and accuracy or absolute error, whichever fits the task."""
+
+    def __init__(self) -> None:
+        self.loss, self.accuracy, self.error = Line(), Line(), Line()
+
+    def add(self, x: float, loss: float | None, accuracy: float | None, error: float | None) -> None:
+        """The values there are."""
+        for line, value in ((self.loss, loss), (self.accuracy, accuracy), (self.error, error)):
+            if value is not None:
+                line.add(x, value)
+
+
 class Shares:
     """How long each member has been doing what, from the leader's roster as it comes."""
 
@@ -124,8 +137,7 @@ class Record:
         self.begun: Begun | None = None
         self.final: FinalModel | None = None
         self.prediction: Prediction | None = None
-        self._loss, self._accuracy = Line(), Line()
-        self._validation, self._rooms = (Line(), Line()), (Line(), Line())
+        self._mine, self._validation, self._rooms = Lines(), Lines(), Lines()
         self._last_point: Point | None = None
         self._round: RoundCommitted | None = None
         self._shares = Shares()
@@ -156,8 +168,7 @@ class Record:
         before = self.progress
         self.progress = said
         for point in said.points:
-            self._loss.add(point.step, point.loss)
-            self._accuracy.add(point.step, point.accuracy)
+            self._mine.add(point.step, point.loss, point.accuracy, point.error)
             self._last_point = point
         for seat in said.seats:
             self._shares.add(seat.peer, WORDS.get(seat.phase, "waiting"), now)
@@ -170,12 +181,8 @@ class Record:
 
     def committed(self, said: RoundCommitted) -> None:
         """Validation after a round; comes again when more members' figures are in."""
-        for line, value in zip(self._validation, (said.loss, said.accuracy), strict=True):
-            if value is not None:
-                line.add(said.step, value)
-        for line, value in zip(self._rooms, (said.room_loss, said.room_accuracy), strict=True):
-            if value is not None:
-                line.add(said.step, value)
+        self._validation.add(said.step, said.loss, said.accuracy, said.figures.get("mae"))
+        self._rooms.add(said.step, said.room_loss, said.room_accuracy, said.room_figures.get("mae"))
         if self._round is None or said.round >= self._round.round:
             self._round = said
 
@@ -193,10 +200,12 @@ class Record:
 
     def curves(self) -> Curves:
         """The lines of the charts."""
+        mine, validation, room = self._mine, self._validation, self._rooms
         return Curves(
-            loss=self._loss.curve(), accuracy=self._accuracy.curve(),
-            validation_loss=self._validation[0].curve(), validation_accuracy=self._validation[1].curve(),
-            room_loss=self._rooms[0].curve(), room_accuracy=self._rooms[1].curve(),
+            loss=mine.loss.curve(), accuracy=mine.accuracy.curve(), error=mine.error.curve(),
+            validation_loss=validation.loss.curve(), validation_accuracy=validation.accuracy.curve(),
+            validation_error=validation.error.curve(),
+            room_loss=room.loss.curve(), room_accuracy=room.accuracy.curve(), room_error=room.error.curve(),
         )
 
     def try_view(self, model_path: str = "") -> TryView:
@@ -205,7 +214,8 @@ class Record:
         if final is None:
             return TryView(error=shown.error if shown else "")
         return TryView(
-            ready=True, test_accuracy=final.test_accuracy, test_samples=final.test_samples, model_path=final.path,
+            ready=True, test_accuracy=final.test_accuracy, test_samples=final.test_samples,
+            metrics=final.test_figures, model_path=final.path,
             picture=shown.picture if shown else b"", picture_name=shown.name if shown else "",
             confidences=shown.confidences if shown else (), samples=final.samples, error=shown.error if shown else "",
         )
@@ -286,10 +296,11 @@ class Record:
             loss=point.loss if point else None, accuracy=point.accuracy if point else None,
             validation_loss=round_.room_loss if round_ else None,
             validation_accuracy=round_.room_accuracy if round_ else None,
+            metrics=round_.room_figures if round_ else {},
             bytes_per_s=self._bytes_per_s(members), faults=tuple(self.faults), loop_lag_ms=self.lag,
             import_gap_ms=self.import_gap_ms,
-            final=Final(model_path=final.path, test_accuracy=final.test_accuracy, test_samples=final.test_samples)
-            if final else None,
+            final=Final(model_path=final.path, test_accuracy=final.test_accuracy, test_samples=final.test_samples,
+                        metrics=final.test_figures) if final else None,
         )
 
     def _bytes_per_s(self, members: Sequence[MemberRow]) -> float:

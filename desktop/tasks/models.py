@@ -86,7 +86,9 @@ def weight_shapes(spec: TaskSpec) -> dict[str, tuple[int, ...]]:
 
 def build_optimiser(spec: TaskSpec, parameters: Iterable[nn.Parameter], lr: float | None = None
                     ) -> torch.optim.Optimizer:
-    """The task's optimiser with its learning rate, or with `lr`.
+    """The task's optimiser with its weight decay and its learning rate, or with `lr`.
+
+    AdamW takes the decay from the weights, Adam and SGD add it to the gradient, as torch does.
 
     Fused: one pass over the weights and no memory besides the state. For 124 million weights on one core a step of
     AdamW takes 0.24 s instead of 1.6.
@@ -94,11 +96,11 @@ def build_optimiser(spec: TaskSpec, parameters: Iterable[nn.Parameter], lr: floa
     rate = spec.lr if lr is None else lr
     match spec.optimiser:
         case "adamw":
-            return torch.optim.AdamW(parameters, lr=rate, fused=True)
+            return torch.optim.AdamW(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True)
         case "adam":
-            return torch.optim.Adam(parameters, lr=rate, fused=True)
+            return torch.optim.Adam(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True)
         case "sgd":
-            return torch.optim.SGD(parameters, lr=rate, fused=True)
+            return torch.optim.SGD(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True)
 
 
 def warm_up() -> None:

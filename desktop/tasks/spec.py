@@ -35,7 +35,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "lr": (1e-8, 10.0), "batch": (1, 65_536), "local_steps": (1, 100_000), "local_epochs": (0.0, 1000.0),
     "rounds": (1, 1_000_000), "seed": (0, 2**63 - 1), "validation": (0.0, 0.4), "test": (0.0, 0.4),
     "weight_decay": (0.0, 10.0), "warmup_steps": (0, 10_000_000), "clip": (0.0, 1e6), "patience": (0, 1_000_000),
-    "min_members": (1, 64),
+    "min_members": (1, 64), "privacy_clip": (0.0, 1e6), "privacy_noise": (0.0, 1000.0),
 }
 
 
@@ -162,7 +162,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `validation` and `test` are shares of the data, 0 to 0.4. `widths` are those of the hidden layers of "mlp".
     `clip` bounds the norm of a step's gradient, `patience` is how many rounds without a better validation loss end
-    training; 0 is none of it.
+    training; 0 is none of it. `privacy_clip` bounds the norm of what a member sends in a round, `privacy_noise` is the
+    deviation of the noise on it, in multiples of that bound; 0 is none of it. See `trainer.privacy`.
     """
 
     id: str
@@ -183,6 +184,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     local_epochs: float = 0.0  # above 0: local steps are counted by these instead
     rounds: int = 12
     min_members: int = 2
+    privacy_clip: float = 0.0
+    privacy_noise: float = 0.0
     seed: int = 42
     validation: float = 0.1
     test: float = 0.15
@@ -254,6 +257,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         self.form.check()
         if self.model not in MODELS[self.kind]:
             raise TaskError(why=f"model is {self.model[:40]}; for {self.kind} allowed: {', '.join(MODELS[self.kind])}")
+        if self.privacy_noise and not self.privacy_clip:
+            raise TaskError(why="privacy_noise is a multiple of privacy_clip, which is 0")
         if len(self.widths) > 16 or not all(1 <= width <= 4096 for width in self.widths):
             raise TaskError(why="widths are too many or not between 1 and 4096")
         if self.model in SIDES:

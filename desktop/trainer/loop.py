@@ -1,18 +1,26 @@
-"""Local steps: one batch at a time, on a model whose weights are views of one flat vector."""
+"""Local steps: a batch at a time, in pieces where it is large, on a model whose weights are views of one vector."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
 from desktop.bridge.lifecycle import Point
+from desktop.errors import MemoryShortError
 from desktop.tasks import models, table_models
 from desktop.tasks.data import Batches, TaskData
-from desktop.tasks.samples import ReadsAhead
+from desktop.tasks.forward import forward, predicts_number
+from desktop.tasks.samples import Indices, ReadsAhead
 from desktop.tasks.spec import TaskSpec
-from desktop.trainer import wire
+from desktop.trainer import schedule, wire
+
+PIECE_S = 0.5  # a piece of a batch is no larger than what takes so long: messages and a stop wait for it
+FIRST_PIECE = 8  # samples, until it is known how long they take
 
 
 def pick_device(backend: str) -> torch.device:
@@ -61,6 +69,24 @@ def flatten(model: nn.Module) -> torch.Tensor:
     return flat
 
 
+def memory_ran_out(error: BaseException) -> bool:
+    """Whether an allocator said so. That of the CPU raises a plain RuntimeError."""
+    words = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
+@dataclass
+class Batch:
+    """A batch in hand: its samples, how many of them are done, and what came of these (see `forward.Passed`)."""
+
+    indices: Indices
+    done: int = 0
+    loss: float = 0.0
+    score: float = 0.0
+    answers: int = 0
+
+
 class LocalTraining:
     """Model, optimiser and data of this member."""
 
@@ -76,6 +102,11 @@ class LocalTraining:
         self.planned = 0  # local steps of the round in hand
         self._left = 0
         self._samples = 0
+        self._batch: Batch | None = None
+        self._lr = spec.lr
+        self._before = self._whole = 0  # steps of the room's training before this round, and of all of it
+        self._fits = len(data.train)  # samples that memory holds at a time, as far as is known
+        self._pace = float("inf")  # seconds that a sample takes, the least that was measured
 
     @property
     def parameters(self) -> int:
@@ -92,13 +123,22 @@ class LocalTraining:
         """Local steps that are left."""
         return self._left
 
-    def begin(self, steps: int, batch: int, lr: float) -> None:
-        """Run `steps` local steps from the weights that are in the model now."""
+    @property
+    def piece(self) -> int:
+        """Samples that go through the model at a time: what memory holds and what is done in `PIECE_S`."""
+        in_time = FIRST_PIECE if self._pace == float("inf") else max(1, int(PIECE_S / self._pace))
+        return min(self._fits, in_time)
+
+    def begin(self, steps: int, batch: int, lr: float, before: int = 0, whole: int = 0) -> None:
+        """Run `steps` local steps from the weights that are in the model now.
+
+        For the schedule: the room's training is `whole` steps (0: these alone), of which `before` come before these.
+        """
         self.planned = self._left = steps
+        self._before, self._whole = before, whole or steps
         self._samples = 0
+        self._lr = lr
         self.batches.batch = min(batch, self.batches.n)
-        for group in self.optimiser.param_groups:
-            group["lr"] = lr
 
     def survey(self, round_: int) -> Iterator[None]:
         """Instead of training: let the weights say what my data is like, as one of all members' rows."""
@@ -109,22 +149,74 @@ class LocalTraining:
     def cancel(self) -> None:
         """Drop the steps that are left."""
         self._left = 0
+        self._drop_batch()
 
-    def step(self) -> Point:
-        """One batch."""
-        self.model.train()
-        indices = next(self.batches)
+    def step(self) -> Point | None:
+        """The next piece of a batch; what the batch gave once that is whole.
+
+        The gradient is that of the whole batch, however many pieces it takes. Where memory does not hold a piece, the
+        batch begins anew with pieces of half the size; MemoryShortError when it does not even hold one sample.
+        """
+        batch = self._batch = self._batch or Batch(next(self.batches))
+        indices, later = np.split(batch.indices[batch.done:], [self.piece])
         if isinstance(self.data.train, ReadsAhead):
-            self.data.train.ahead(self.batches.coming)
-        x, y = models.tensors(self.data.train, indices, self.device)
-        loss, correct = models.loss_and_correct(self.spec, self.model(x), y)
-        loss.backward()
+            self.data.train.ahead(later[:self.piece] if len(later) else self.batches.coming)
+        try:
+            self._learn_from(batch, indices)
+            return self._finish(batch) if batch.done == len(batch.indices) else None
+        except (RuntimeError, MemoryError) as error:
+            if not memory_ran_out(error):
+                raise
+        self.shrink(len(indices))
+        return None
+
+    def _learn_from(self, batch: Batch, indices: Indices) -> None:
+        """Add a piece's part to the gradient of the batch."""
+        began = time.perf_counter()
+        self.model.train()
+        passed = forward(self.spec, self.model, self.data.train, indices)
+        share = len(indices) / len(batch.indices)
+        (passed.loss * share).backward()
+        batch.loss += passed.loss.item() * share
+        batch.score += passed.score
+        batch.answers += passed.answers
+        batch.done += len(indices)
+        self._pace = min(self._pace, (time.perf_counter() - began) / len(indices))
+
+    def _finish(self, batch: Batch) -> Point:
+        """Step along the batch's gradient."""
+        if self.spec.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip)
+        at = self._before + self.planned - self._left
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._lr * schedule.factor(self.spec, at, self._whole)
         self.optimiser.step()
-        self._drop_gradients()
+        self._drop_batch()
         self.step_number += 1
         self._left -= 1
-        self._samples += len(y)
-        return Point(step=self.step_number, loss=loss.item(), accuracy=correct.item() / len(y))
+        self._samples += len(batch.indices)
+        mean = batch.score / batch.answers
+        if predicts_number(self.spec):
+            return Point(step=self.step_number, loss=batch.loss, error=mean)
+        return Point(step=self.step_number, loss=batch.loss, accuracy=mean)
+
+    def shrink(self, samples: int) -> None:
+        """So many samples do not fit into memory: half of them are tried next. MemoryShortError for one sample.
+
+        A batch in hand begins anew, its half-made gradient is dropped.
+        """
+        if self._batch is not None:
+            self._batch = Batch(self._batch.indices)
+        self._drop_gradients()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if samples == 1:
+            raise MemoryShortError(model=self.spec.model, parameters=f"{self.parameters:,}")
+        self._fits = samples // 2
+
+    def _drop_batch(self) -> None:
+        self._batch = None
+        self._drop_gradients()
 
     def _drop_gradients(self) -> None:
         """So that an exchange does not find them in the memory."""

@@ -7,14 +7,17 @@ message or a stop is handled within one batch or one bucket.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from desktop.bridge import codec
 from desktop.bridge.lifecycle import (
@@ -33,16 +36,18 @@ from desktop.bridge.lifecycle import (
 from desktop.bridge.transport import PeerTransport
 from desktop.errors import MessageError, PeerloomError, TrainingError
 from desktop.library import store
-from desktop.library.evaluate import evaluate
+from desktop.library.evaluate import BATCH, Evaluation, evaluate, perplexity
 from desktop.library.try_image import sample_pictures
 from desktop.rounds import actions as act
 from desktop.rounds.engine import RoundEngine
 from desktop.rounds.messages import Contribution, Metrics, Result, SnapshotBucket, Stamp, Values
 from desktop.tasks.data import TaskData
+from desktop.tasks.samples import Samples
 from desktop.tasks.spec import TaskSpec
-from desktop.trainer import memory, wire
+from desktop.trainer import memory, privacy, wire
 from desktop.trainer.aggregate import Aggregation
-from desktop.trainer.loop import LocalTraining
+from desktop.trainer.loop import LocalTraining, memory_ran_out
+from desktop.trainer.plateau import Plateau
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +107,8 @@ class Training:
         self._points: list[Point] = []
         self._last_report = self._last_tick = float("-inf")
         self._rate: deque[tuple[float, int]] = deque(maxlen=50)
-        self._validation: dict[int, tuple[int, float | None, float | None]] = {}
+        self._validation: dict[int, tuple[int, Evaluation]] = {}
+        self._plateau = Plateau(self.spec.patience)
         self._told: dict[int, RoundCommitted] = {}
         self.ended = False
         self._stopping = False
@@ -112,6 +118,11 @@ class Training:
     def begin(self) -> None:
         """Enter the room with everyone who is connected."""
         self._tell_begun()
+        if clip := self.spec.privacy_clip:
+            noise = self.spec.privacy_noise
+            then = f", then noise of {noise:g} times that is added" if noise else ""
+            self._say(Noted(severity="info", text=f"What I learn in a round is brought down to a norm of {clip:g} "
+                                                  f"before it leaves{then}."))
         self.engine.begin(self._clock())
         self._transport.listen(self)
         for peer, name in list(self._transport.peers.items()):
@@ -216,7 +227,7 @@ class Training:
         self._actions.extend(self.engine.take())
 
     def _one_piece(self) -> bool:
-        """A pending job's next slice, else the next action, else one batch."""
+        """A pending job's next slice, else the next action, else a batch or a piece of one."""
         if self._job is not None:
             if next(self._job, self) is self:
                 self._job = None
@@ -244,10 +255,22 @@ class Training:
         return True
 
     def _batch(self) -> None:
-        self._points.append(self.local.step())
+        """A batch, or a piece of a large one."""
+        point = self.local.step()
+        if point is None:
+            return
+        self._points.append(point)
         self._rate.append((self._clock(), self.local.step_number))
         if not self.local.running:
-            self._trained()
+            self._job = self._guarded()
+
+    def _guarded(self) -> Iterator[object]:
+        """What I learnt, as the task lets it leave."""
+        spec, numbers = self.spec, self.numbers
+        if spec.privacy_clip and self.local.samples:
+            yield from privacy.guard(numbers.current, numbers.committed, numbers.slices, spec.privacy_clip,
+                                     spec.privacy_noise)
+        self._trained()
 
     def _trained(self) -> None:
         samples = self.local.samples
@@ -302,6 +325,8 @@ class Training:
                 self._job = self._digest_base(round_)
             case act.ApplyResults(round_, buckets, work):
                 self._drop_held(SendResult)  # who has heard of the commit takes no results any more
+                if self.spec.privacy_clip:
+                    work = ""  # what was cut short is not bounded yet: it is dropped, not carried
                 self._owed = {"carried": self._cut, "counted": 0}.get(work, self._owed)
                 self._job = self._apply(round_, buckets, work)
             case act.DropCarried():
@@ -346,7 +371,8 @@ class Training:
             self._trained()
             return
         steps = values.steps(len(self.local.data.train))
-        self.local.begin(min(steps, self._owed or steps), values.batch, values.lr)
+        self.local.begin(min(steps, self._owed or steps), values.batch, values.lr,
+                         (round_ - 1) * steps, values.rounds * steps)
 
     def _apply(self, round_: int, buckets: tuple[int, ...], work: str) -> Iterator[object]:
         surveyed = round_ <= self.spec.survey_rounds  # what was counted then is no work that could come in later
@@ -417,10 +443,22 @@ class Training:
         """The committed weights on my validation part. The model holds them: training has not gone on yet."""
         if round_ <= self.spec.survey_rounds:
             return  # it does not know yet what its numbers mean: what comes out of it would tell nothing
-        found = yield from evaluate(self.local.model, self.spec, self.local.data.validation)
-        self._validation[round_] = (self.local.step_number, found.loss, found.accuracy)
-        metrics = Metrics(round_, found.loss or 0.0, found.accuracy or 0.0, found.n)
+        found = yield from self._evaluate(self.local.data.validation)
+        self._validation[round_] = (self.local.step_number, found)
+        metrics = Metrics(round_, found.loss or 0.0, found.accuracy, found.n, found.figures)
         self.engine.validated(metrics, self._clock())
+
+    def _evaluate(self, samples: Samples) -> Generator[int, None, Evaluation]:
+        """The committed weights on these samples, as many at a time as training could hold, or fewer."""
+        local = self.local
+        while True:
+            batch = min(BATCH, local.piece)
+            try:
+                return (yield from evaluate(local.model, self.spec, samples, batch))
+            except (RuntimeError, MemoryError) as error:
+                if not memory_ran_out(error):
+                    raise
+            local.shrink(batch)
 
     # -- the end --
 
@@ -430,14 +468,14 @@ class Training:
         for bucket in range(len(self.numbers)):
             self.numbers.rewind(bucket)
             yield None
-        path, accuracy, tested = "", None, 0
+        path, found, figures = "", Evaluation(None, None, 0), dict[str, float]()
         if room.round > 0 and room.whole:
-            found = yield from evaluate(local.model, self.spec, local.data.test)
-            accuracy, tested = found.accuracy, found.n
+            found = yield from self._evaluate(local.data.test)
+            figures = self._figures(found.loss, found.figures)
             card = store.ModelCard(
                 task=self.spec, rounds=room.round, members=self._members(), samples=len(local.data.train),
-                date=datetime.now(UTC).isoformat(timespec="seconds"), digest=room.digest, test_accuracy=accuracy,
-                test_samples=tested,
+                date=datetime.now(UTC).isoformat(timespec="seconds"), digest=room.digest,
+                test_accuracy=found.accuracy, test_samples=found.n, test_figures=figures,
             )
             try:
                 path = str((yield from store.saving(Path(self._order.models_folder), local.model.state_dict().items(),
@@ -448,7 +486,8 @@ class Training:
         pictures = tuple(sample.png for sample in sample_pictures(local.data.test, SAMPLES_TO_TRY))
         self._report(float("inf"))
         self._say(FinalModel(complete=complete, round=room.round, digest=room.digest, path=path,
-                             test_accuracy=accuracy, test_samples=tested, samples=pictures))
+                             test_accuracy=found.accuracy, test_samples=found.n,
+                             test_figures=figures, samples=pictures))
         self.ended = True
 
     def _members(self) -> tuple[str, ...]:
@@ -501,14 +540,34 @@ class Training:
 
     def _report_rounds(self) -> None:
         """Validation of rounds; once more when further members' figures have come."""
-        for round_, (step, loss, accuracy) in self._validation.items():
+        for round_, (step, mine) in self._validation.items():
             room = self.engine.room_metrics(round_)
-            found = RoundCommitted(round=round_, step=step, loss=loss,
-                                   accuracy=accuracy, room_loss=room[0] if room else None,
-                                   room_accuracy=room[1] if room else None)
+            found = RoundCommitted(round=round_, step=step, loss=mine.loss, accuracy=mine.accuracy,
+                                   figures=self._figures(mine.loss, mine.figures))
+            if room:
+                found = msgspec.structs.replace(found, room_loss=room.loss, room_accuracy=room.accuracy,
+                                                room_figures=self._figures(room.loss, room.figures))
+                self._watch_for_the_end(round_, room.loss)
             if self._told.get(round_) != found:
                 self._told[round_] = found
                 self._say(found)
         for old in [round_ for round_ in self._validation if round_ < self.engine.room.round - 3]:
             del self._validation[old]
             self._told.pop(old, None)
+
+    def _figures(self, loss: float | None, figures: dict[str, float]) -> dict[str, float]:
+        """With a text's perplexity, which follows from the loss: a mean of members' would not be the room's."""
+        if self.spec.kind != "text":
+            return figures
+        return {"perplexity": perplexity(loss)} if loss is not None and math.isfinite(loss) else {}
+
+    def _watch_for_the_end(self, round_: int, loss: float) -> None:
+        """When all members' figures are here: whether the room still learns. The leader ends it if not."""
+        room = self.engine.room
+        if not set(room.view.members) <= self.engine.metrics[round_].keys() or not self._plateau.reached(round_, loss):
+            return
+        rounds = f"{self.spec.patience} rounds" if self.spec.patience > 1 else "a round"
+        text = f"The room's validation loss has not become better for {rounds}."
+        if last := self.engine.end_early(self._clock()):
+            text += f" Training ends early, after round {last}."
+        self._say(Noted(severity="info", text=text))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPointF, Qt
-from PySide6.QtGui import QFont, QMouseEvent, QPainter
+from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from desktop.state import Curve
-from desktop.ui.formats import number
+from desktop.ui.formats import figure, number
 from desktop.ui.theme import theme
 from desktop.ui.widgets import Card, LineMark, label, number_label, row, set_text
 
@@ -73,6 +73,16 @@ class Chart(Card):
         self._draw_axes(x_end)
         self._read_out()
 
+    def show_note(self, text: str, explained: str = "") -> None:
+        """Further figures at the end of the legend, where there is room for them."""
+        set_text(self.note, text)
+        self.note.setToolTip(explained)
+        self._fit_note()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_note()
+
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.DevicePixelRatioChange:
             self._draw_theme()
@@ -81,13 +91,16 @@ class Chart(Card):
     # -- building
 
     def _legend(self, title: str) -> None:
-        head = row(label(title, "strong"), spacing=11)
+        head = self._head = row(label(title, "strong"), spacing=11)
         self.values = []
         for line in self._lines:
             value = number_label(line.name)
             self.values.append(value)
             head.addLayout(row(LineMark(line.token, dashed=line.dashed, thin=line.width < 2), value, spacing=5))
         head.addStretch(1)
+        self.note = number_label("")
+        self.note.hide()
+        head.addWidget(self.note)
         self.place = number_label("")
         self.place.hide()
         head.addWidget(self.place)
@@ -115,7 +128,6 @@ class Chart(Card):
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=6, autoExpandTextSpace=False,
                           hideOverlappingLabels=False)
             axis.setZValue(-10)
-        item.getAxis("left").setWidth(theme.px(34))
         item.getAxis("bottom").setHeight(theme.px(22))
         self._rules = [pg.InfiniteLine(angle=0, movable=False) for _ in range(3)]
         self._marker = pg.InfiniteLine(angle=90, movable=False)
@@ -153,9 +165,12 @@ class Chart(Card):
         item = self.plot.getPlotItem()
         item.setXRange(0, self._x_max, padding=0.0)
         item.setYRange(0, top, padding=0.03)
-        decimals = 1 if top >= 0.5 else 2
+        decimals = next((n for n, least in enumerate((20, 0.5, 0.05, 0.005)) if top >= least), 4)
         marks = [0.0, top / 2, top]
-        item.getAxis("left").setTicks([[(y, number(y, decimals)) for y in marks]])
+        left = item.getAxis("left")
+        left.setTicks([[(y, number(y, decimals)) for y in marks]])
+        widest = max(QFontMetrics(left.style["tickFont"]).horizontalAdvance(number(y, decimals)) for y in marks)
+        left.setWidth(max(theme.px(34), widest + theme.px(10)))
         item.getAxis("bottom").setTicks([[(x, number(x)) for x in _ticks(self._x_max)]])
         for y, rule_ in zip(marks, self._rules, strict=True):
             rule_.setPos(y)
@@ -183,11 +198,23 @@ class Chart(Card):
 
     def _read_out(self) -> None:
         for line, value, curve in zip(self._lines, self.values, self._curves, strict=True):
-            shown = number(_value_at(curve, self._at), 3)
+            shown = figure(_value_at(curve, self._at))
             set_text(value, f"{line.name} {shown}")
         set_text(self.place, "" if self._at is None else self.tr("step {n}").format(n=number(self._at)))
         self.place.setVisible(self._at is not None)
+        self._fit_note()
         self.plot.setAccessibleDescription(", ".join(value.text() for value in self.values))
+
+
+    def _fit_note(self) -> None:
+        """While the pointer reads values out, their step stands there instead."""
+        legend = self._head.minimumSize().width()
+        wide = self.note.sizeHint().width() + self._head.spacing()
+        if self.note.isVisibleTo(self):
+            legend -= wide
+        margins = self.body.contentsMargins()
+        room = self.width() - margins.left() - margins.right() - legend
+        self.note.setVisible(bool(self.note.text()) and self._at is None and room >= wide)
 
 
 def legend_mark(token: str, text: str) -> QWidget:

@@ -22,6 +22,17 @@ def number(value: float | None, decimals: int = 0) -> str:
     return locale.toString(round(value)) if decimals == 0 else locale.toString(float(value), "f", decimals)
 
 
+def figure(value: float | None) -> str:
+    """A number of any size, to about three digits: "0.231", "0.00042", "12,346"."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    size = abs(value)
+    if size == 0:
+        return number(value, 3)
+    digits = math.floor(math.log10(size))
+    return number(value, min(9, 3 - max(0, digits) if digits >= -2 else 2 - digits) if digits < 3 else 0)
+
+
 def rate(value: float | None) -> str:
     """A number with about three significant digits."""
     if value is None or not math.isfinite(value):

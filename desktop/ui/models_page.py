@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from desktop.intents import GoTo, OpenFolder
 from desktop.state import ModelRow, WindowState
-from desktop.ui.formats import counted, moment, percent, size
+from desktop.ui.figures import meaning, score
+from desktop.ui.formats import counted, moment, size
 from desktop.ui.theme import theme
 from desktop.ui.widgets import (
     Card,
@@ -71,14 +72,14 @@ class ModelsPage(Page):
         words = column(ElidedLabel(model.title, "strong"), ElidedLabel(" · ".join(facts), "quiet"),
                        ElidedLabel(model.path, "quiet", Qt.TextElideMode.ElideMiddle), spacing=2)
         right = Qt.AlignmentFlag.AlignRight
-        tested = model.test_accuracy is not None
-        score = label(percent(model.test_accuracy), "emphasis")
-        what = label(self.tr("of test pictures") if tested else self.tr("not tested"), "quiet")
-        score.setAlignment(right)
+        shown = label(score(model.test_accuracy, model.metrics), "emphasis")
+        known = model.test_accuracy is not None or bool(model.metrics)
+        what = label(meaning(model.metrics) if known else self.tr("not tested"), "quiet")
+        shown.setAlignment(right)
         what.setAlignment(right)
         show = button(self.tr("Open folder"), lambda: self.send(OpenFolder(model.path)), "plain",
                       self.tr("Open folder of {title}").format(title=model.title))
         self.open_buttons.append(show)
-        line = row(words, column(1, score, what, 1, spacing=2), show, spacing=20)
+        line = row(words, column(1, shown, what, 1, spacing=2), show, spacing=20)
         line.setStretch(0, 1)
         return column(line)

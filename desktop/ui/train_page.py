@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 from desktop.intents import GoTo, Leave, Start, Stop
 from desktop.state import Curves, SessionState, WindowState
 from desktop.ui.charts import Chart, Line
-from desktop.ui.formats import counted, duration, number, percent, rate, short_digest, time_left
+from desktop.ui.figures import further, meaning, score
+from desktop.ui.formats import counted, duration, figure, number, rate, short_digest, time_left
 from desktop.ui.log import LogStrip, LogView
 from desktop.ui.members import MembersCard
 from desktop.ui.theme import set_kind, set_tone, theme
@@ -127,9 +128,9 @@ class StatusCard(Card):
 
     def _result(self, session: SessionState) -> list[str]:
         final = session.final
-        if final is not None and final.test_accuracy is not None:
-            return [self.tr("{share} of {n} test pictures read right · nobody trained on these").format(
-                share=percent(final.test_accuracy), n=number(final.test_samples))]
+        if final is not None and final.test_samples:
+            words = f"{score(final.test_accuracy, final.metrics)} {meaning(final.metrics, final.test_samples)}"
+            return [words, self.tr("nobody trained on these")]
         return [self.tr("The weights of the last finished round are kept.")]
 
 
@@ -251,11 +252,13 @@ class TrainPage(Page):
         room = Line(self.tr("room validation"), "room")
         self.loss = Chart(self.tr("Loss"), (mine, mine_validation, room))
         self.accuracy = Chart(self.tr("Accuracy"), (mine, mine_validation, room), top=1.0)
+        self.error = Chart(self.tr("Error"), (mine, mine_validation, room))
+        self.error.hide()
 
     def _left(self) -> QVBoxLayout:
-        left = column(self.values, self.loss, self.accuracy, spacing=14)
-        left.setStretch(1, 1)
-        left.setStretch(2, 1)
+        left = column(self.values, self.loss, self.accuracy, self.error, spacing=14)
+        for place in (1, 2, 3):
+            left.setStretch(place, 1)
         return left
 
     # -- showing
@@ -304,6 +307,17 @@ class TrainPage(Page):
         x_end = float(max(steps, session.step + left - session.local_steps) if session.step else steps)
         self.loss.show_curves((curves.loss, curves.validation_loss, curves.room_loss), x_end)
         self.accuracy.show_curves((curves.accuracy, curves.validation_accuracy, curves.room_accuracy), x_end)
+        self.error.show_curves((curves.error, curves.validation_error, curves.room_error), x_end)
+        number_task = bool(curves.error.x or curves.validation_error.x)
+        self.error.setVisible(number_task)
+        self.accuracy.setVisible(not number_task)
+        explained = self.tr("The room's, after the latest round: the mean of its members' figures, each weighing as "
+                            "much as it has samples")
+        for chart in (self.accuracy, self.error):
+            chart.show_note(further(session.metrics), explained)
+        perplexity = session.metrics.get("perplexity")
+        self.loss.show_note("" if perplexity is None else self.tr("perplexity {n}").format(n=figure(perplexity)),
+                            self.tr("The room's, after the latest round: of so many equally likely tokens it chooses"))
 
     def _toggle_values(self) -> None:
         self._change = not self._change

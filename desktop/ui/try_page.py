@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QPushButton, QSizePolicy, QVB
 from desktop.intents import GoTo, OpenFolder, TryImage, TrySample
 from desktop.state import Confidence, TryView, WindowState
 from desktop.ui.drop import PICTURES
-from desktop.ui.formats import number, percent
+from desktop.ui.figures import meaning, score
+from desktop.ui.formats import percent
 from desktop.ui.theme import set_kind, theme
 from desktop.ui.widgets import (
     Bar,
@@ -156,10 +157,9 @@ class TryPage(Page):
     # -- showing
 
     def _show_score(self, view: TryView) -> None:
-        set_text(self.score, percent(view.test_accuracy))
-        set_text(self.score_note, self.tr("not tested yet") if view.test_accuracy is None else
-                 self.tr("of {n} test pictures read right. Nobody trained on these.").format(
-                     n=number(view.test_samples)))
+        set_text(self.score, score(view.test_accuracy, view.metrics))
+        set_text(self.score_note, self.tr("{meaning}. Nobody trained on these.").format(
+            meaning=meaning(view.metrics, view.test_samples)) if view.test_samples else self.tr("not tested yet"))
 
     def _show_picture(self, view: TryView) -> None:
         set_text(self.picture_name, view.picture_name)

@@ -23,6 +23,10 @@ def test_the_program_builds_and_trains_one(monkeypatch: pytest.MonkeyPatch) -> N
     torch.set_num_threads(1)
     training = LocalTraining(DIGITS, load_sample(DIGITS), "cpu", seed=1)
     training.begin(2, batch=8, lr=1e-3)
-    losses = [training.step().loss for _ in range(2)]
+    losses = []
+    while training.running:
+        if point := training.step():  # else it was a piece of the batch
+            losses.append(point.loss)
+    assert len(losses) == 2
     assert all(0 < loss < 100 for loss in losses)
     assert training.samples == 16

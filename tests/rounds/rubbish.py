@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
 
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ WORDS = st.one_of(
 )
 PLAIN: dict[object, st.SearchStrategy[object]] = {
     int: COUNTS, str: WORDS, bool: st.booleans(), float: st.one_of(st.floats(), st.sampled_from((0.5, 1.0, 60.0))),
+    type(None): st.none(),
 }
 USUAL: dict[object, object] = {
     View: st.sampled_from([View(1, n, tuple("abc"[:n])) for n in (1, 2, 3)] + [View(1, 4, ("b", "a", "c"))]),
@@ -30,6 +32,10 @@ def of_type(hint: object) -> st.SearchStrategy[object]:
         return PLAIN[hint]
     if typing.get_origin(hint) is tuple:
         return st.lists(of_type(typing.get_args(hint)[0]), max_size=4).map(tuple)
+    if typing.get_origin(hint) is dict:
+        return st.dictionaries(*map(of_type, typing.get_args(hint)), max_size=10)
+    if typing.get_origin(hint) is types.UnionType:
+        return st.one_of(*map(of_type, typing.get_args(hint)))
     assert isinstance(hint, type)
     assert dataclasses.is_dataclass(hint)
     hints = typing.get_type_hints(hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -851,9 +852,45 @@ def test_the_rooms_figures_weigh_each_member_by_its_samples() -> None:
     a.hear("b", Metrics(1, 2.0, 0.5, 30))
     a.hear("c", Metrics(1, 4.0, 0.9, 10))
     a.hear("c", Metrics(1, 4.0, 0.9, 10))  # once more
-    loss, accuracy, samples = a.engine.room_metrics(1) or (0, 0, 0)
-    assert (loss, accuracy, samples) == (pytest.approx(2.5), pytest.approx(0.6), 40)
+    found = a.engine.room_metrics(1)
+    assert found == Metrics(1, pytest.approx(2.5), pytest.approx(0.6), 40)
     assert a.engine.room_metrics(2) is None
+
+
+def test_named_figures_are_means_of_the_members_that_have_them() -> None:
+    a = leader_in_round("bc")
+    a.hear("b", Metrics(1, 2.0, 0.5, 30, {"f1": 0.4, "auc": 0.9}))
+    a.hear("c", Metrics(1, 4.0, 0.5, 10, {"f1": 0.8}))
+    assert a.engine.room_metrics(1) == Metrics(1, 2.5, 0.5, 40, {"f1": pytest.approx(0.5), "auc": 0.9})
+
+
+def test_a_task_without_right_and_wrong_has_no_accuracy() -> None:
+    a = leader_in_round("bc")
+    a.hear("b", Metrics(1, 2.0, None, 30, {"mae": 1.0}))
+    a.hear("c", Metrics(1, 2.0, None, 10, {"mae": 3.0}))
+    assert a.engine.room_metrics(1) == Metrics(1, 2.0, None, 40, {"mae": 1.5})
+
+
+def test_large_figures_of_two_are_still_numbers() -> None:
+    a = leader_in_round("bc")
+    for peer in "bc":
+        a.hear(peer, Metrics(1, 1e308, 0.5, 2**62))
+    assert a.engine.room_metrics(1) == Metrics(1, 1e308, 0.5, 2**63)
+
+
+@pytest.mark.parametrize("figures", [{"f1": math.nan}, {"f1": math.inf}, {"": 1.0}, {"f" * 17: 1.0},
+                                     {f"f{n}": 1.0 for n in range(9)}])
+def test_named_figures_that_cannot_be_are_left_out(figures: dict[str, float]) -> None:
+    a = leader_in_round("b")
+    a.hear("b", Metrics(1, 1.0, 0.5, 9, figures))
+    assert a.engine.room_metrics(1) is None
+
+
+def test_members_together_do_not_bring_more_names_than_one_may() -> None:
+    a = leader_in_round("bc")
+    for peer in "bc":
+        a.hear(peer, Metrics(1, 1.0, 0.5, 9, {f"{peer}{n}": 1.0 for n in range(8)}))
+    assert len((a.engine.room_metrics(1) or Metrics(0, 0, 0, 0)).figures) == 8
 
 
 def test_figures_that_cannot_be_are_left_out_and_old_ones_forgotten() -> None:
@@ -866,7 +903,7 @@ def test_figures_that_cannot_be_are_left_out_and_old_ones_forgotten() -> None:
         a.engine.room.round = round_
         a.hear("b", Metrics(round_, 1.0, 0.5, 9))
     assert len(a.engine.metrics) <= 16
-    assert a.engine.room_metrics(199) == (1.0, 0.5, 9)
+    assert a.engine.room_metrics(199) == Metrics(199, 1.0, 0.5, 9)
 
 
 def test_members_learn_from_the_leaders_beat_what_is_waited_for() -> None:

@@ -159,6 +159,33 @@ def test_what_cannot_be_done_any_more_is_said() -> None:
     assert change({"lr": 0.1}, a.now) == "the last round is done"
 
 
+def test_the_leader_ends_training_early_for_all() -> None:
+    a = leader_in_exchange("b")
+    a.engine.room.values = Values(rounds=50)
+    assert a.engine.end_early(a.now) == 2  # round 1 is under way
+    said = commit(a)
+    assert [each.values.rounds for each in said_to("b", said) if isinstance(each, Announce)] == [2]
+    assert Note("info", "From round 2 on: rounds 2.", "a") in said
+    assert a.engine.end_early(a.now) == 0  # it is the last
+
+
+def test_what_was_to_change_still_does_when_training_ends_early() -> None:
+    a = leader_in_exchange("b")
+    a.engine.change(all_of(OTHER), a.now)
+    assert a.engine.end_early(a.now) == 2
+    assert Train(2, replace(OTHER, rounds=2)) in commit(a)
+
+
+def test_nobody_else_ends_it_and_not_before_its_end() -> None:
+    b = member_in_round("b", "ab")
+    assert b.engine.end_early(b.now) == 0
+    a = leader_in_exchange("b")
+    a.engine.room.values = Values(rounds=2)
+    assert a.engine.end_early(a.now) == 0  # the next round is the last anyway
+    a.engine.leave(a.now)
+    assert a.engine.end_early(a.now) == 0
+
+
 def test_who_leads_no_more_drops_the_change_and_says_so() -> None:
     a = leader_in_exchange("b")
     a.engine.change(all_of(OTHER), a.now)

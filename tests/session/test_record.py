@@ -117,6 +117,21 @@ def test_figures_of_members_that_come_late_correct_the_rooms_curve(record: Recor
     assert shown(record).validation_loss == 0.8
 
 
+def test_figures_that_fit_the_task(record: Record) -> None:
+    record.progressed(progress(points=(Point(step=1, loss=4.0, error=1.5),)))
+    record.committed(RoundCommitted(round=1, step=20, loss=2.0, accuracy=None, figures={"mae": 1.0, "r2": 0.4},
+                                    room_loss=3.0, room_figures={"mae": 1.25, "r2": 0.2}))
+    lines = record.curves()
+    assert (lines.error.y, lines.validation_error.y, lines.room_error.y) == ((1.5,), (1.0,), (1.25,))
+    assert lines.accuracy.y == lines.validation_accuracy.y == lines.room_accuracy.y == ()
+    assert (shown(record).accuracy, shown(record).metrics) == (None, {"mae": 1.25, "r2": 0.2})
+    record.ended(FinalModel(complete=True, round=1, digest="d", path="m", test_accuracy=None, test_samples=9,
+                            test_figures={"mae": 1.1}))
+    final = shown(record).final
+    assert final is not None
+    assert (final.metrics, record.try_view().metrics) == ({"mae": 1.1}, {"mae": 1.1})
+
+
 def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
     line = Line()
     for step in range(100_000):
@@ -145,7 +160,7 @@ def test_the_report_is_a_line_of_json_for_each_event(record: Record, tmp_path: P
     report.close()
     first, last = (json.loads(line) for line in path.read_text().splitlines())
     assert (first["event"], last["event"], last["state"]) == ("start", "end", "done")
-    assert last["final"] == {"model_path": "m", "test_accuracy": 0.97, "test_samples": 270}
+    assert last["final"] == {"model_path": "m", "test_accuracy": 0.97, "test_samples": 270, "metrics": {}}
 
 
 def test_a_report_that_cannot_be_written_is_refused_with_its_place(tmp_path: Path) -> None:

@@ -141,3 +141,9 @@ def test_the_digest_covers_what_must_fit_together_and_nothing_else() -> None:
     others = [CATS.changed(classes=["dog", "cat"]), CATS.changed(height=8), CATS.changed(channels=1),
               CATS.changed(strokes=True), CATS.changed(height=64, width=32), CATS.changed(height=32, width=64)]
     assert len({CATS.schema_digest(), *(other.schema_digest() for other in others)}) == 7
+
+
+def test_noise_is_a_multiple_of_a_bound() -> None:
+    with pytest.raises(TaskError, match="privacy_noise is a multiple of privacy_clip, which is 0"):
+        DIGITS.changed(privacy_noise=0.5)
+    assert DIGITS.changed(privacy_noise=0.5, privacy_clip=1.0).privacy_noise == 0.5

@@ -182,7 +182,7 @@ def test_a_bucket_without_a_result_is_told_to_the_engine_at_the_commit(tmp_path:
     room.run(lambda: training.numbers.versions == [1] * 4 and training._job is None)
     training.numbers.versions[2] = 0  # as if the result of bucket 2 had not been usable
     training.numbers.committed[training.numbers.slices[2]] = 0.0
-    list(training._apply(1, (2,)))
+    list(training._apply(1, (2,), ""))
     assert training.engine.member.phase == "syncing"
     room.run(room.all_ended)
     assert len(room.digests()) == 1

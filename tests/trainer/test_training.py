@@ -12,14 +12,15 @@ import pytest
 import torch
 from torch import nn
 
-from desktop.bridge.lifecycle import Failed, FinalModel, NotChanged, Noted, Said, Start
+from desktop.bridge.lifecycle import Failed, FinalModel, NotChanged, Noted, Progress, RoundCommitted, Said, Start
 from desktop.bridge.loopback import LoopbackHub
+from desktop.library.store import load_model
 from desktop.rounds.messages import PRECISIONS, Outer, Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.tasks import models
 from desktop.tasks.builtin import DIGITS
 from desktop.tasks.data import Batches, TaskData, load_sample
-from desktop.tasks.spec import TaskSpec
+from desktop.tasks.spec import Column, Table, TaskSpec, Text
 from desktop.trainer.loop import flatten
 from desktop.trainer.training import Training
 from tests.rounds.bench import all_of
@@ -311,7 +312,7 @@ def test_with_one_local_step_members_are_one_process_with_their_batches_together
     """
     monkeypatch.setitem(models.MODELS, "digits-cnn", model)
     members, size, rounds = 4, 8, 50
-    spec = DIGITS.changed(optimiser="sgd", lr=0.05, batch=size)
+    spec = DIGITS.changed(optimiser="sgd", lr=0.05, weight_decay=0.0, batch=size)
     room = Room(tmp_path, members, spec, rounds=rounds, local_steps=1)
     drawn: dict[str, list[np.ndarray]] = {name: [] for name in room.trainings}
     for name, training in room.trainings.items():
@@ -424,3 +425,168 @@ def test_a_change_that_cannot_be_is_said_with_the_values_that_stay(tmp_path: Pat
     assert said.values == room.policy.values
     room.run(room.all_ended)
     assert {t.engine.room.values for t in room.trainings.values()} == {room.policy.values}
+
+
+# -- other tasks, the end ---------------------------------------------------------------------------------
+
+
+class Arrays:
+    """Samples from two arrays."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
+        self.x, self.y = x, y
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, indices: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.x[indices].copy(), self.y[indices].copy()
+
+
+class RoomOf(Room):
+    """Two members with data of another kind, half of it each."""
+
+    def __init__(self, folder: Path, spec: TaskSpec, x: np.ndarray, y: np.ndarray, **policy: object) -> None:
+        self.x, self.y = x, y
+        super().__init__(folder, 2, spec, **policy)
+
+    def data(self, share: int) -> TaskData:
+        part = Arrays(self.x[share - 1::self.shares], self.y[share - 1::self.shares])
+        return TaskData(train=part, validation=part, test=part, title="", source="")
+
+
+def test_a_number_is_learnt_and_judged_by_its_error(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(200, 2)).astype(np.float32)
+    spec = TaskSpec(id="n", title="N", text="", form=Table(label="y", goal="number", columns=(
+        Column(name="x", role="number"),)), model="mlp", widths=(16,), lr=0.02)
+    room = RoomOf(tmp_path, spec, x, x @ np.array([2, -1], np.float32) + 1, local_steps=30, rounds=6)
+    room.run(room.all_ended)
+    for name, training in room.trainings.items():
+        points = [point for said in room.said[name] if isinstance(said, Progress) for point in said.points]
+        assert {point.accuracy for point in points} == {None}
+        assert points[0].error > 1 > 0.5 > points[-1].error  # type: ignore[operator]
+        final, committed = room.last(name, FinalModel), room.last(name, RoundCommitted)
+        assert isinstance(final, FinalModel)
+        assert isinstance(committed, RoundCommitted)
+        assert final.test_accuracy is committed.accuracy is committed.room_accuracy is None
+        answers = training.local.model(torch.from_numpy(training.local.data.test.x)).detach().numpy()  # type: ignore[attr-defined]
+        expected = np.abs(answers - training.local.data.test.y).mean()  # type: ignore[attr-defined]
+        assert final.test_figures["mae"] == pytest.approx(expected, rel=1e-4)
+        assert final.test_figures["r2"] > 0.9
+        assert load_model(Path(final.path))[0].test_figures == final.test_figures
+    fifth = [[said for said in each if isinstance(said, RoundCommitted) and said.round == 5][-1]
+             for each in room.said.values()]
+    for said in fifth:
+        assert said.room_figures["mae"] == pytest.approx(sum(each.figures["mae"] for each in fifth) / 2)
+
+
+def test_text_is_learnt_and_judged_by_its_perplexity(tmp_path: Path) -> None:
+    tokens = np.resize(np.frombuffer(b"the cat sat on the mat; ", np.uint8), 20 * 16 + 1).astype(np.int64)
+    x, y = tokens[:-1].reshape(20, 16), tokens[1:].reshape(20, 16)
+    spec = TaskSpec(id="t", title="T", text="", form=Text(block=16), model="gpt-nano", lr=3e-3, batch=4, clip=1.0)
+    room = RoomOf(tmp_path, spec, x, y, rounds=2, local_steps=8)
+    room.run(room.all_ended)
+    first = next(said for said in room.said["m0"] if isinstance(said, Progress) and said.points).points[0]
+    assert first.loss == pytest.approx(np.log(256), rel=0.02)
+    committed, final = room.last("m0", RoundCommitted), room.last("m0", FinalModel)
+    assert isinstance(committed, RoundCommitted)
+    assert isinstance(final, FinalModel)
+    assert committed.room_figures == {"perplexity": pytest.approx(np.exp(committed.room_loss))}
+    assert final.test_figures["perplexity"] < 200  # 256 before
+    assert final.test_accuracy is not None
+    assert final.samples == ()
+
+
+def test_a_room_that_learns_no_more_ends_early_for_all(tmp_path: Path) -> None:
+    room = Room(tmp_path, 3, DIGITS.changed(patience=2, optimiser="sgd", weight_decay=0.0), rounds=50, lr=1e-30)
+    room.run(room.all_ended)  # with such a rate no round is better than the first
+    assert {round_of(room, name) for name in room.trainings} == {5}  # 3 is no better; 4 was under way
+    assert len(room.digests()) == 1
+    for name in room.trainings:
+        final = room.last(name, FinalModel)
+        assert isinstance(final, FinalModel)
+        assert final.complete
+        told = [said.text for said in room.said[name] if isinstance(said, Noted)]
+        assert any(text.startswith("The room's validation loss has not become better for 2 rounds.") for text in told)
+        assert any("Training ends early, after round 5." in text for text in told) == (name == "m0")
+        assert "From round 5 on: rounds 5." in told
+
+
+def test_without_patience_it_goes_on(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, DIGITS.changed(optimiser="sgd", weight_decay=0.0), rounds=6, lr=1e-30)
+    room.run(room.all_ended)
+    assert {round_of(room, name) for name in room.trainings} == {6}
+
+
+def test_without_a_validation_and_a_test_part_nothing_is_judged(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, DIGITS.changed(validation=0.0, test=0.0, patience=1), rounds=4)
+    room.run(room.all_ended)
+    assert {round_of(room, name) for name in room.trainings} == {4}
+    committed, final = room.last("m0", RoundCommitted), room.last("m0", FinalModel)
+    assert isinstance(committed, RoundCommitted)
+    assert isinstance(final, FinalModel)
+    assert committed.loss is committed.accuracy is committed.room_loss is committed.room_accuracy is None
+    assert (final.test_accuracy, final.test_samples, final.test_figures) == (None, 0, {})
+    assert final.path
+
+
+def test_a_model_that_does_not_fit_into_memory_ends_in_a_sentence(tmp_path: Path) -> None:
+    room = Room(tmp_path, 1, rounds=3)
+    room.run(lambda: round_of(room) >= 1)
+    model = room.trainings["m0"].local.model
+    ask = model.register_forward_pre_hook(lambda *_: torch.empty(2**60, dtype=torch.uint8) and None)
+    room.run(lambda: any(isinstance(said, Failed) for said in room.said["m0"]))
+    ask.remove()
+    room.run(room.all_ended)
+    failed, final = room.last("m0", Failed), room.last("m0", FinalModel)
+    assert isinstance(failed, Failed)
+    assert "Choose a smaller model" in failed.sentence
+    assert isinstance(final, FinalModel)
+    assert final.path  # the weights of the last finished round
+
+
+def test_validation_takes_fewer_samples_at_a_time_where_memory_ends(tmp_path: Path) -> None:
+    room = Room(tmp_path, 1, rounds=2)
+    training = room.trainings["m0"]
+    seen = []
+
+    def ask(_: nn.Module, inputs: tuple[torch.Tensor]) -> None:
+        if not training.local.model.training:
+            seen.append(len(inputs[0]))
+            if len(inputs[0]) > 5:
+                torch.empty(2**60, dtype=torch.uint8)
+
+    training.local.model.register_forward_pre_hook(ask)
+    room.run(room.all_ended)
+    assert not any(isinstance(said, Failed) for said in room.said["m0"])
+    assert max(seen) > 5 >= seen[-1]
+    committed = room.last("m0", RoundCommitted)
+    assert isinstance(committed, RoundCommitted)
+    assert committed.loss is not None
+
+
+def test_with_a_bound_no_member_moves_the_room_further_in_a_round(tmp_path: Path) -> None:
+    room = Room(tmp_path, 2, DIGITS.changed(privacy_clip=0.01), rounds=4)
+    numbers, seen = room.trainings["m0"].numbers, {}
+
+    def keep() -> bool:
+        if len(set(numbers.versions)) == 1:
+            seen.setdefault(numbers.versions[0], numbers.committed.clone())
+        return room.all_ended()
+
+    room.run(keep)
+    moved = [(seen[round_] - seen[round_ - 1]).norm().item() for round_ in range(1, 5)]
+    assert all(0.001 < each <= 0.01001 for each in moved)  # the members' updates point into different directions
+    assert len(room.digests()) == 1
+
+
+def test_with_noise_all_end_bit_identical(tmp_path: Path) -> None:
+    room = Room(tmp_path, 3, DIGITS.changed(privacy_clip=1.0, privacy_noise=0.01), precision="int8")
+    room.run(room.all_ended)
+    assert len(room.digests()) == 1
+    assert {round_of(room, name) for name in room.trainings} == {3}
+    assert Noted(severity="info", text="What I learn in a round is brought down to a norm of 1 before it leaves, then "
+                 "noise of 0.01 times that is added.") in room.said["m2"]
+    assert not [said for each in room.said.values() for said in each
+                if isinstance(said, Noted) and "differed" in said.text]

@@ -347,8 +347,9 @@ def training() -> WindowState:
         peer="a1f09c2e77", name="Quiet Heron", role="leader", state="waiting", room="maple-otter", task="digits",
         waiting_for="waiting for Calm Lynx, 4 s", model="digits-cnn", parameters=98_000, precision="f16", invite=LINK,
         members=members(4), round=6, rounds=12, step=140, epoch=3.4, local_steps=20, round_progress=0.9, batch=32,
-        lr=0.001, loss=0.214, accuracy=0.951, validation_loss=0.231, validation_accuracy=0.943, samples_per_s=1660.0,
-        steps_per_s=52.0, bytes_per_s=410_000.0, seconds_left=174.0, policy=Policy(quorum=3, n=4, deadline_s=15.0),
+        lr=0.001, loss=0.214, accuracy=0.951, validation_loss=0.231, validation_accuracy=0.943,
+        metrics={"f1": 0.942}, samples_per_s=1660.0, steps_per_s=52.0, bytes_per_s=410_000.0,
+        seconds_left=174.0, policy=Policy(quorum=3, n=4, deadline_s=15.0),
         digest="9f2c41d0aa17c0ffee", loop_lag_ms=LoopLag(p50=0.4, p99=3.1, max=12.0))
     return _replace(room_open(), page="train", done=("task", "data", "room"), session=session, curves=curves(), log=LOG)
 
@@ -375,11 +376,35 @@ def training_odd() -> WindowState:
     return _replace(state, session=session, curves=Curves(loss=odd, accuracy=odd))
 
 
+def training_number() -> WindowState:
+    """A task that predicts a number: errors in its unit, nothing is right or wrong."""
+    state, lines = training(), curves()
+    error, validation, room = (Curve(x=line.x, y=tuple(28_000 * y + 900 for y in line.y)) for line in (
+        lines.loss, lines.validation_loss, lines.room_loss))
+    return _replace(
+        state, curves=Curves(loss=lines.loss, validation_loss=lines.validation_loss, room_loss=lines.room_loss,
+                             error=error, validation_error=validation, room_error=room),
+        session=_replace(state.session, accuracy=None, validation_accuracy=None, metrics={"mae": 7_368.2, "r2": 0.874}))
+
+
+def training_text() -> WindowState:
+    state = training()
+    return _replace(state, session=_replace(state.session, metrics={"perplexity": 12.62}))
+
+
+def trained_number() -> WindowState:
+    state = trained()
+    final = Final(model_path=MODELS[0].path, test_samples=360, metrics={"mae": 6_911.4, "r2": 0.881})
+    return _replace(state, session=_replace(state.session, metrics=final.metrics, final=final),
+                    curves=training_number().curves)
+
+
 def trained() -> WindowState:
     state = training()
     rows = tuple(_replace(row, state="done", round=12) for row in state.session.members)
     session = _replace(state.session, state="done", waiting_for="", round=12, step=240, members=rows, seconds_left=0.0,
-                       final=Final(model_path=MODELS[0].path, test_accuracy=0.972, test_samples=360))
+                       final=Final(model_path=MODELS[0].path, test_accuracy=0.972, test_samples=360,
+                                   metrics={"f1": 0.971}))
     return _replace(state, session=session, curves=curves(240, 12), done=("task", "data", "room", "train"),
                     try_=tried(), models=MODELS, can_start=True)
 
@@ -387,8 +412,8 @@ def trained() -> WindowState:
 def tried() -> TryView:
     pictures = digit_pictures()
     sure = (0.001, 0.002, 0.011, 0.006, 0.001, 0.004, 0.0, 0.013, 0.958, 0.004)
-    return TryView(ready=True, test_accuracy=0.972, test_samples=360, model_path=MODELS[0].path, picture=pictures[8][3],
-                   picture_name="test picture 17",
+    return TryView(ready=True, test_accuracy=0.972, test_samples=360, metrics={"f1": 0.971}, model_path=MODELS[0].path,
+                   picture=pictures[8][3], picture_name="test picture 17",
                    confidences=tuple(Confidence(name=str(digit), value=value) for digit, value in enumerate(sure)),
                    samples=tuple(pictures[digit][5] for digit in range(10)))
 
@@ -454,6 +479,6 @@ def help_page() -> WindowState:
 SAMPLES = {made.__name__: made for made in (
     first, task, data_empty, data_digits, data_pets, data_table, data_text, data_reading, data_error, make_task,
     room_choose, room_host, room_open, room_join, room_joining, room_failed, room_alone, train_ready, train_blocked,
-    training, training_crowd, training_odd, trained, try_page, try_empty, models_page, models_empty, network_page,
-    network_bad, network_empty, settings_page, help_page,
+    training, training_crowd, training_odd, training_number, training_text, trained, trained_number, try_page,
+    try_empty, models_page, models_empty, network_page, network_bad, network_empty, settings_page, help_page,
 )}  # fmt: skip

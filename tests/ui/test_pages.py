@@ -421,7 +421,7 @@ def test_nothing_to_try_leads_to_training(window: MainWindow, asked: list[Intent
 def test_model_is_tried(window: MainWindow, asked: list[Intent], press: Press) -> None:
     page = show(window, sample_states.try_page())
     assert page.score.text() == "97.2 %"
-    assert page.score_note.text() == "of 360 test pictures read right. Nobody trained on these."
+    assert page.score_note.text() == "right on 360 test samples, F1 0.971. Nobody trained on these."
     assert page.answer.text() == "8, 96 % sure"
     assert len(page.bars) == 10
     assert page.bars[8].parts == ((0.958, "mine"),)

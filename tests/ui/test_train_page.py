@@ -348,7 +348,8 @@ def test_log_appends_and_replaces(window: MainWindow, page: TrainPage) -> None:
 # -- room for everything ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["training", "training_crowd", "train_ready", "train_blocked", "trained"])
+@pytest.mark.parametrize("name", ["training", "training_crowd", "training_number", "train_ready", "train_blocked",
+                                  "trained"])
 @pytest.mark.parametrize("size", [(1280, 720), (1024, 640)])
 def test_nothing_is_clipped(window: MainWindow, page: TrainPage, name: str, size: tuple[int, int]) -> None:
     window.resize(*size)
