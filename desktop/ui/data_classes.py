@@ -71,6 +71,7 @@ class ClassPart(Card):
         self.body.addLayout(line)
         if shown.thumbnails:
             self.body.addWidget(Thumbnails(shown.thumbnails))
+        self.body.addStretch(1)
         self.setAccessibleName(f"{shown.name}, {count.text()}")
 
     def menu(self) -> QMenu:

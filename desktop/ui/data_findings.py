@@ -13,7 +13,7 @@ from desktop.ui.formats import counted, number
 from desktop.ui.theme import theme
 from desktop.ui.widgets import Bar, Card, IconLabel, button, clear, column, label, row, rule, scroll, set_text
 
-GOOD, FAIR = 80, 50  # scores from which data counts as good, and as usable
+GOOD, FAIR = 70, 50  # scores from which data counts as good, and as usable
 
 
 class FindingsCard(Card):

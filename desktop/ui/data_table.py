@@ -33,6 +33,8 @@ DECIMALS = (".", ",")
 ENCODINGS = ("utf-8", "utf-16", "cp1252", "latin-1")
 MOST_LINES = 12  # columns that are shown without scrolling within their card
 LINE_HEIGHT = 39
+BOX_WIDTH = 140
+SAMPLE_LINES = 14
 PREVIEW_ROW = 26
 
 
@@ -43,6 +45,8 @@ class ReadingBox(QWidget):
         super().__init__()
         self._key, self._edit, self._showing = key, edit, False
         self.box = ChoiceBox(title)
+        self.box.setSizeAdjustPolicy(ChoiceBox.SizeAdjustPolicy.AdjustToContents)
+        self.box.setMinimumWidth(theme.px(BOX_WIDTH))
         self.box.currentIndexChanged.connect(self._chosen)
         layout = column(field(title, self.box), spacing=0)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -225,7 +229,8 @@ class TextPart(Card):
         set_text(self.count, self.tr("{files}, {characters} characters, {tokens} tokens").format(
             files=counted(view.files, self.tr("1 file"), self.tr("{n} files")),
             characters=number(view.characters), tokens=number(view.tokens)))
-        set_text(self.sample, view.sample)
+        lines = view.sample.split("\n")
+        set_text(self.sample, "\n".join([*lines[:SAMPLE_LINES], *(["…"] if len(lines) > SAMPLE_LINES else [])]))
 
 
 def what_is_shared(data: DataView) -> tuple[str, str]:
