@@ -624,6 +624,8 @@ class RoundEngine:
             return False
         if view.leader == room.view.leader:
             return False
+        if room.leading and self.leader.asking and view.leader not in room.connected:
+            return False  # whom I take over from; if most still follow it they refuse me, and I give up then
         mine = self._with_me()
         theirs = (room.connected & set(view.members)) - mine
         if (len(theirs), round_, view.term, view.leader) <= (len(mine), room.round, room.view.term, room.view.leader):

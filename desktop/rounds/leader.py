@@ -102,6 +102,7 @@ class Leader:
         self._overtook: set[PeerId] = set()  # who said in this term that it is further than I
         self._sure = False  # whether I committed a round in this term: from then on nobody can be ahead of me
         self._stands: dict[PeerId, Standing] = {}
+        self._stood_at: dict[PeerId, float] = {}  # when each answered in this term: it follows me
         self._beats: dict[PeerId, Beat] = {}
         self._heard: dict[PeerId, float] = {}  # when each was heard, not counting time that I slept since
         self._beat_at: dict[PeerId, float] = {}  # when its last beat came
@@ -141,6 +142,7 @@ class Leader:
         self._gone.clear()
         self._sure = False
         self._overtook.clear()
+        self._stood_at.clear()
         self._view_since = room.now
         self._ask()
 
@@ -160,7 +162,7 @@ class Leader:
         since = {peer: self._beat_at[peer] for peer, beat in self._beats.items() if beat.term == room.view.term}
         return {
             peer for peer in self._here()
-            if room.now - max(since.get(peer, NEVER_HEARD), self._admitted.get(peer, NEVER_HEARD)) < LISTEN_S
+            if room.now - max(at.get(peer, NEVER_HEARD) for at in (since, self._admitted, self._stood_at)) < LISTEN_S
         }
 
     def supported(self, without: PeerId) -> bool:
@@ -234,6 +236,7 @@ class Leader:
         if message.term != self._room.view.term or peer not in self._here():
             return
         (self._unsynced.discard if message.synced else self._unsynced.add)(peer)
+        self._stood_at[peer] = self._room.now
         if self.machine.state == "asking":
             self._stands[peer] = message
             self._refused.discard(peer)
