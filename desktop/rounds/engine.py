@@ -571,8 +571,8 @@ class RoundEngine:
             return self._most_follow(sender)
         if sender == room.view.leader:
             return True
-        if room.leading:
-            return not self.leader.supported(sender)
+        if room.leading:  # a stranger that leads others says Hello, and its view is compared with mine
+            return sender in room.view.members and not self.leader.supported(sender)
         quiet = room.now - self._led_at
         if sender not in room.view.members or quiet > room.policy.silent_s:
             return quiet > room.policy.silent_s
