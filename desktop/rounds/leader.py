@@ -167,6 +167,8 @@ class Leader:
 
     def supported(self, without: PeerId) -> bool:
         """Whether at least half of the members, without this one and me, follow me."""
+        if self.asking and self._room.now - self._asked_since < self._room.policy.silent_s / 2:
+            return True  # who refuses may only not have noticed yet that the one before me is gone
         others = set(self._room.view.members) - {self._room.me, without}
         return bool(others) and 2 * len(others & self.followers()) >= len(others)
 
