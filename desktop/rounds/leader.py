@@ -155,10 +155,14 @@ class Leader:
         room.tell(room.view.members, TakeOver(room.view))
 
     def followers(self) -> set[PeerId]:
-        """Members that follow me, as far as I have just heard; while I take over, all that did not refuse."""
+        """Members that follow me, as far as I have just heard; while I take over, all that did not refuse.
+
+        At first who refuses counts as well: it may only not have noticed yet that the one before me is gone.
+        """
         room = self._room
-        if self.machine.state == "asking":
-            return set(self._here()) - self._refused - {room.me}
+        if self.asking:
+            refused = self._refused if self._answered else set()
+            return set(self._here()) - refused - {room.me}
         since = {peer: self._beat_at[peer] for peer, beat in self._beats.items() if beat.term == room.view.term}
         return {
             peer for peer in self._here()
@@ -167,8 +171,6 @@ class Leader:
 
     def supported(self, without: PeerId) -> bool:
         """Whether at least half of the members, without this one and me, follow me."""
-        if self.asking and self._room.now - self._asked_since < self._room.policy.silent_s / 2:
-            return True  # who refuses may only not have noticed yet that the one before me is gone
         others = set(self._room.view.members) - {self._room.me, without}
         return bool(others) and 2 * len(others & self.followers()) >= len(others)
 
@@ -198,8 +200,12 @@ class Leader:
     def unwanted(self) -> bool:
         """Whether I wanted to take over, and most others follow somebody else."""
         others = len(self._here()) - 1
-        waited = self._room.now - self._asked_since >= self._room.policy.silent_s / 2
-        return self.machine.state == "asking" and waited and len(self._refused) * 2 > others > 0
+        return self.asking and self._answered and len(self._refused) * 2 > others > 0
+
+    @property
+    def _answered(self) -> bool:
+        """Whether those whom I ask have had the time to notice what I noticed."""
+        return self._room.now - self._asked_since >= self._room.policy.silent_s / 2
 
     def ousted(self) -> None:
         """Somebody else leads now."""

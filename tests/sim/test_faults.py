@@ -37,6 +37,7 @@ def test_members_that_are_hostile_from_the_start_cost_the_rest_no_promise(seed: 
         1325,  # who had just taken over, and was followed, gave way to a liar before the first beat had come
         2417,  # who was taking over followed a stranger, since nobody else had answered yet
         2805,  # and one that lied, since many had not noticed yet that a new leader was needed
+        4773,  # or joined the greater room that one claimed to lead
         1885,  # who was taking over stepped out for the side of the one that was lost, and a liar took it in
     ],
 )
