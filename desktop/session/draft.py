@@ -17,8 +17,7 @@ from desktop.tasks.spec import LARGEST_TEXT, MODELS, TaskSpec, class_name
 from desktop.values import TASK_SUFFIX, Choice, Real, Text, Whole, checked
 
 OWN = "own"  # the id of every task that a person made
-# Kinds of data, with the built-in task that a draft begins with.
-KINDS: dict[str, str] = {kind: kind for kind in ("images", "table", "text") if kind in TASKS}
+KINDS = ("images", "table", "text")  # of data; each also the id of the built-in task that a draft begins with
 
 
 class Field(NamedTuple):
@@ -134,7 +133,7 @@ class Draft:
     @classmethod
     def begin(cls, kind: str = "images", spec: TaskSpec | None = None) -> Draft:
         """From a task that is there, else from the built-in one for this kind of data."""
-        return cls((spec or TASKS[KINDS[kind]]).changed(id=OWN, sample=""))
+        return cls((spec or TASKS[kind]).changed(id=OWN, sample=""))
 
     def set(self, key: str, text: str) -> None:
         """Take a value as it was typed; "kind" begins anew for another kind of data."""
@@ -161,13 +160,13 @@ class Draft:
         groups = tuple(
             DraftGroup(title=title, rows=tuple(self._row(field) for field in fields if field.fits(self.spec)))
             for title, fields in FIELDS.items())
-        return DraftView(kind=self.spec.kind, kinds=tuple(KINDS), groups=groups, error=self.error,
+        return DraftView(kind=self.spec.kind, kinds=KINDS, groups=groups, error=self.error,
                          parameters=parameters, samples_per_s=samples_per_s)
 
     def _row(self, field: Field) -> SettingRow:
         value = field.read(self.spec)
         own = field.key in ("title", "text", "classes", "label")  # nothing to go back to
-        default = value if own else field.read(TASKS[KINDS[self.spec.kind]])
+        default = value if own else field.read(TASKS[self.spec.kind])
         choices = MODELS[self.spec.kind] if field.key == "model" else getattr(field.kind, "choices", ())
         return SettingRow(key=field.key, title=field.title, text=field.text, value=value, default=default,
                           kind="choice" if choices else field.kind.row, choices=tuple(choices),

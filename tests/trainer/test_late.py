@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from desktop.bridge.lifecycle import Noted, Start
+from desktop.bridge.lifecycle import Noted
 from desktop.library.evaluate import evaluate
 from desktop.rounds.messages import Values
 from desktop.rounds.policy import RoomPolicy
 from desktop.tasks.builtin import DIGITS
 from desktop.tasks.data import ArraySet, TaskData, load_sample
-from desktop.trainer.training import Training
-from tests.trainer.test_training import BUCKET, Room
+from tests.trainer.test_training import Room
 
 SLOWER = 3
 RARE = (7, 8, 9)  # digits that nobody but the slow member has, where data is skewed
@@ -38,16 +37,6 @@ class SlowRoom(Room):
         self.shares = 3
         for number in range(3):
             self.add(f"m{number}", number + 1)
-
-    def add(self, name: str, share: int) -> Training:
-        order = Start(task=self.spec.to_json(), policy=self.policy, backend="cpu", founder=not self.trainings,
-                      name=name, models_folder=str(self.folder / name))
-        (self.folder / name).mkdir()
-        self.said[name] = []
-        training = Training(order, self.data(share), self.hub.join(name), self.said[name].append, self.clock, BUCKET)
-        self.trainings[name] = training
-        training.begin()
-        return training
 
     def data(self, share: int) -> TaskData:
         data = load_sample(self.spec, (share, 3))
